@@ -1,0 +1,310 @@
+"""Exact sums over out-trees by elimination, in the range of a double.
+
+Nodes leave one by one, the last index first. When node k leaves, whoever descended from k
+descends from k's parents instead:
+
+    s_k = Σ_{j<k} q_kj,    p_kj = q_kj / s_k,    q_ij += q_ik p_kj    (i, j < k, i ≠ j)
+
+and Z = ρ_0 Π s_k at the end. This is the paper's bordered determinant (eq. 2) without a single
+subtraction, so every result keeps its relative accuracy whatever the conditioning (the idea of
+Grassmann, Taksar and Heyman for Markov chains). Written as a factorisation of the out-Laplacian,
+
+    Q = diag(β 1) − β = (S − U)(I − P),   S = diag(s),
+
+with U strictly upper (the rates q_ik, i < k, as they were when k left) and P strictly lower (the
+shares p_kj, each row summing to one). U and P are stored in one matrix.
+
+Panels of ``_PANEL`` nodes leave together; what the nodes before them pass on arrives by two
+matrix products, so the cost is BLAS's: 2/3 T³ flops forward, 4/3 T³ backward.
+
+Underflow. A sum or product that falls below the smallest double loses at most δ ≈ 2e-308, and
+a loss in q_ij at any stage is the same as a loss in β_ij. So the pass is exact for weights
+that differ from the given ones by n δ at most, and log Z moves by about δ n³ max_u t_u, where t_u
+bounds the time the chain "child → parent" with rates β spends in u. t_u is computed
+(:func:`_solve`), and the pass is refused unless it is far below 1/δ: no result is ever a guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import fsum
+
+import numpy as np
+from scipy.linalg.lapack import dtrtri
+
+from outtrees.trees.weights import Floats, Ints, Weights, anchored_order, row_scales
+
+_PANEL = 64
+# Times, rates of escape and ratios Z_r / Z_0 must stay within this factor of one. Its square is
+# still a double, so nothing overflows, and δ n³ times it is nothing beside 1e-16.
+_LIMIT = 1e140
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Nodes lo … hi−1, and the inverses of their diagonal blocks of the two factors."""
+
+    lo: int
+    hi: int
+    inv_su: Floats  # (S − U)⁻¹, entries ≥ 0
+    inv_ip: Floats  # (I − P)⁻¹, entries ≥ 0
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """One forward pass. The node that stays last has changed places with node 0.
+
+    Fields from ``rho`` on are in that order; ``[order]`` takes a vector to the caller's, and back.
+    """
+
+    weights: Weights
+    order: Ints
+    log_scale: Floats  # (n,) row maxima of log β, in the caller's order
+    root_shift: float  # log of what the scaled root weights were divided by
+    rho: Floats  # (n,) scaled root weights
+    factors: Floats  # (n, n): U above the diagonal, P below; the diagonal is never read
+    s: Floats  # (n,) pivots; s_0 = 1 stands for the node that stays
+    panels: list[_Panel]
+    x: Floats  # (n,) Z_r / Z_0 in scaled weights
+    y: Floats  # (n,) root weight of k when it left, over s_k and the final root weight
+    time: Floats  # (n,) bound on the time spent in u before node 0 is reached
+    rho_0: float  # the final root weight Σ_r ρ_r x_r
+
+    @property
+    def log_z_scaled(self) -> float:
+        """Log of the sum over all out-trees, of the scaled weights."""
+        return fsum([*np.log(self.s), np.log(self.rho_0)])
+
+    def log_z_rooted(self, members: Ints) -> Floats | None:
+        """Return log Z_r of every node, or None if some member's is too small to be sure of.
+
+        Only ``members`` (the possible roots) have any tree; to trust Z_r, the time spent
+        anywhere before r is reached has to be within range, as in :func:`_solve`.
+        """
+        x = self.x[self.order]
+        time = self.time[self.order]
+        if np.any(x[members] * _LIMIT < x.max() * np.maximum(time[members], 1.0)):
+            return None
+        log_z_rooted = np.full(len(x), -np.inf)
+        total = fsum([*np.log(self.s), *self.log_scale])
+        log_z_rooted[members] = total + np.log(x[members]) - self.log_scale[members]
+        return log_z_rooted
+
+    def marginals(self) -> tuple[Floats, Floats]:
+        """Return P(u descends from v) as (n, n) [child, parent] and P(r is the root)."""
+        edge = _derivatives(self)
+        _swap(edge, self.order)
+        _scaled_beta(self.weights.log_beta, self.log_scale, multiply_into=edge)
+        root = (self.rho * self.x / self.rho_0)[self.order]
+        return edge, root
+
+    def absorption(self) -> Floats:
+        """Return P(the tree path from u enters node 0 through v), [u, v]; row and column 0 unused.
+
+        With node 0 the virtual root of a forest: the probability that v is the root above u,
+        (Q⁻¹ diag ρ)[u, v] = (I − P)⁻¹ (S − U)⁻¹ diag ρ, by two triangular solves without
+        subtraction.
+        """
+        direct = np.exp(self.weights.log_beta[:, 0] - self.log_scale)
+        direct[0] = 0.0
+        hits = np.diag(direct)
+        for panel in self.panels:  # descending
+            rows = slice(panel.lo, panel.hi)
+            hits[rows] += self.factors[rows, panel.hi :] @ hits[panel.hi :]
+            hits[rows] = panel.inv_su @ hits[rows]
+        hits[0] = 0.0
+        for panel in reversed(self.panels):
+            rows = slice(panel.lo, panel.hi)
+            hits[rows] += self.factors[rows, : panel.lo] @ hits[: panel.lo]
+            hits[rows] = panel.inv_ip @ hits[rows]
+        return hits
+
+
+def eliminate(weights: Weights, anchor: int) -> Elimination | None:
+    """Run the forward pass, or return None where the weights leave the range of a double.
+
+    ``anchor`` must be a possible root; the better a root it is, the smaller the range needed.
+    """
+    order = anchored_order(weights.n, anchor)
+    log_scale = row_scales(weights.log_beta)
+    factors = np.empty_like(weights.log_beta)
+    _scaled_beta(weights.log_beta, log_scale, out=factors)
+    _swap(factors, order)
+    log_rho = weights.log_root - log_scale
+    root_shift = float(log_rho.max())
+    rho = np.exp(log_rho - root_shift)[order]
+
+    s = np.ones(weights.n)
+    panels = _factorise(factors, s)
+    if panels is None:
+        return None
+    solved = _solve(factors, panels, rho)
+    if solved is None:
+        return None
+    x, y, time, rho_0 = solved
+    return Elimination(
+        weights, order, log_scale, root_shift, rho, factors, s, panels, x, y, time, rho_0
+    )
+
+
+def _scaled_beta(
+    log_beta: Floats,
+    log_scale: Floats,
+    *,
+    out: Floats | None = None,
+    multiply_into: Floats | None = None,
+) -> None:
+    """Write β / scale to ``out``, or multiply it into an array, a few rows at a time."""
+    rows = max(1, 65536 // len(log_beta))  # half a megabyte: stays in cache between the steps
+    for lo in range(0, len(log_beta), rows):
+        chunk = slice(lo, lo + rows)
+        beta = log_beta[chunk] - log_scale[chunk, None]
+        if out is not None:
+            np.exp(beta, out=out[chunk])
+        if multiply_into is not None:
+            multiply_into[chunk] *= np.exp(beta, out=beta)
+
+
+def _swap(matrix: Floats, order: Ints) -> None:
+    anchor = order[0]
+    if anchor != 0:
+        matrix[[0, anchor]] = matrix[[anchor, 0]]
+        matrix[:, [0, anchor]] = matrix[:, [anchor, 0]]
+
+
+def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
+    """Replace q by its factors, last node first; fill the pivots ``s``."""
+    panels = []
+    for hi in range(len(q), 0, -_PANEL):
+        lo = max(hi - _PANEL, 0)
+        if hi < len(q):  # what the nodes that left before hand on to this panel
+            q[lo:hi, :hi] += q[lo:hi, hi:] @ q[hi:, :hi]
+            q[:lo, lo:hi] += q[:lo, hi:] @ q[hi:, lo:hi]
+        block = q[lo:hi, lo:hi]
+        if not _eliminate_block(block, q[lo:hi, :lo].sum(axis=1), s[lo:hi], first=int(lo == 0)):
+            return None
+        panel = _Panel(lo, hi, *_inverses(block, s[lo:hi]))
+        if panel.inv_su.max() > _LIMIT:
+            return None
+        if lo > 0:
+            q[lo:hi, :lo] = panel.inv_su @ q[lo:hi, :lo]
+            q[:lo, lo:hi] = q[:lo, lo:hi] @ panel.inv_ip
+        panels.append(panel)
+    return panels
+
+
+def _eliminate_block(block: Floats, beyond: Floats, s: Floats, first: int) -> bool:
+    """Eliminate the nodes of one diagonal block; False if a pivot is out of range.
+
+    All that happens inside a block depends on the weights to earlier nodes through their row
+    sums ``beyond`` alone, so these stand for them as one more column.
+    """
+    work = np.column_stack([beyond, block])
+    for k in range(len(s) - 1, first - 1, -1):
+        row = work[k, : k + 1]
+        s[k] = pivot = np.add.reduce(row)
+        if pivot * _LIMIT < 1.0:
+            return False
+        row /= pivot
+        work[:k, : k + 1] += work[:k, k + 1, None] * row
+    block[:] = work[:, 1:]
+    return True
+
+
+def _inverses(block: Floats, s: Floats) -> tuple[Floats, Floats]:
+    """Return (S − U)⁻¹ and (I − P)⁻¹ of one block: sums of nonnegative products."""
+    su = np.negative(np.triu(block, 1))
+    np.fill_diagonal(su, s)
+    ip = np.negative(np.tril(block, -1))
+    np.fill_diagonal(ip, 1.0)
+    # LAPACK reads columns: the transpose of a row-major triangle costs no copy.
+    return dtrtri(su.T, lower=1)[0].T, dtrtri(ip.T, lower=0)[0].T
+
+
+def _solve(
+    factors: Floats, panels: list[_Panel], rho: Floats
+) -> tuple[Floats, Floats, Floats, float] | None:
+    """Return x, y, the time bound and the final root weight; None if one is out of range.
+
+    x_k s_k = Σ_{i<k} x_i q_ik with x_0 = 1: Z_k / Z_0.
+    time_k s_k = 1 + Σ_{0<i<k} time_i q_ik: the time spent in k before 0 is reached, summed over
+    all starting points. The time before the *root* is reached, averaged over roots, is at most
+    time_u + x_u Σ_r ρ_r time_r / ρ_0; that is what has to be in range.
+    y_k s_k = ρ_k / ρ_0 + Σ_{i>k} q_ki y_i.
+    """
+    n = len(rho)
+    x_and_time = np.zeros((2, n))
+    start = np.zeros((2, n))
+    start[0, 0] = 1.0
+    start[1, 1:] = 1.0
+    for panel in reversed(panels):
+        lo, hi = panel.lo, panel.hi
+        inflow = start[:, lo:hi] + x_and_time[:, :lo] @ factors[:lo, lo:hi]
+        x_and_time[:, lo:hi] = inflow @ panel.inv_su
+        if x_and_time[:, lo:hi].max() > _LIMIT:
+            return None
+    x, time = x_and_time
+    rho_0 = float(rho @ x)
+    if not (time.max() <= _LIMIT and x.max() * float(rho @ time) <= _LIMIT * rho_0):
+        return None
+    y = np.zeros(n)
+    for panel in panels:
+        lo, hi = panel.lo, panel.hi
+        y[lo:hi] = panel.inv_su @ (rho[lo:hi] / rho_0 + factors[lo:hi, hi:] @ y[hi:])
+    return x, y, time, rho_0
+
+
+def _derivatives(e: Elimination) -> Floats:
+    """Return M[u, v] = ∂ log Z / ∂ β[u, v]; it grows from the top left corner.
+
+        M[:k, k] = M[:k, :k] p_k + y_k x[:k]
+        M[k, :k] = (q[:k, k] M[:k, :k] + c_k) / s_k
+        c_k      = 1 − y_k s_k x_k − q[:k, k] M[:k, :k] p_k
+
+    c_k is the one subtraction: between expected numbers of children, so its error is absolute
+    and of the order of the rounding of one. A panel K needs M_RR of the earlier nodes R in two
+    matrix products; the rest of its work is on its own block.
+    """
+    n = len(e.s)
+    M = np.zeros((n, n))
+    for panel in reversed(e.panels):
+        lo, hi = panel.lo, panel.hi
+        M_RR, P_KR, U_RK = M[:lo, :lo], e.factors[lo:hi, :lo], e.factors[:lo, lo:hi]
+        M_RK = (M_RR @ P_KR.T + e.x[:lo, None] * e.y[lo:hi]) @ panel.inv_ip.T
+        flow = U_RK.T @ M_RR
+        M_KK, c = _derivatives_in_block(e, panel, flow @ P_KR.T, U_RK.T @ M_RK, P_KR.sum(axis=1))
+        M[:lo, lo:hi] = M_RK
+        M[lo:hi, lo:hi] = M_KK
+        M[lo:hi, :lo] = panel.inv_su.T @ (flow + c[:, None])
+    return M
+
+
+def _derivatives_in_block(
+    e: Elimination, panel: _Panel, flow_P: Floats, U_M: Floats, beyond: Floats
+) -> tuple[Floats, Floats]:
+    """Return M_KK and the constants c_K of one panel.
+
+    As in :func:`_eliminate_block`, earlier nodes R count only in sums: ``both`` holds
+    [M_KR P_KRᵀ | M_KK], built row by row together.
+    """
+    lo, hi = panel.lo, panel.hi
+    m = hi - lo
+    block = e.factors[lo:hi, lo:hi]
+    x, y, s = e.x[lo:hi], e.y[lo:hi], e.s[lo:hi]
+    U_T = np.ascontiguousarray(block.T)
+    inflow = np.hstack([flow_P, U_M])
+    ones = np.concatenate([beyond, np.ones(m)])  # [1 P_KRᵀ | 1]
+    not_root = 1.0 - y * s * x
+    both = np.zeros((m, 2 * m))
+    c = np.zeros(m)
+    for k in range(int(lo == 0), m):
+        p_k = block[k, :k]
+        row = U_T[k, :k] @ both[:k]
+        row += inflow[k]
+        c[k] = not_root[k] - row[k] - row[m : m + k] @ p_k
+        row += c[k] * ones
+        row /= s[k]
+        row[m + k] = 0.0  # no record descends from itself
+        both[k] = row
+        both[:k, m + k] = both[:k, k] + both[:k, m : m + k] @ p_k + y[k] * x[:k]
+    return both[:, m:], c

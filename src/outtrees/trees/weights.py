@@ -1,0 +1,131 @@
+"""Checked log-weights: who may descend from whom, and who may be the root.
+
+The engine below this file knows one problem only: *one* root. A forest is brought to that
+form by one more node, the virtual root ∗ at index 0, from which every real root descends
+(:func:`lift`); so every formula is written and tested once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outtrees.errors import InvalidWeightsError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+# The extended range counts powers of two in 64-bit integers; a ratio of two tree weights
+# holds at most n edges, so n times the spread of one edge has to fit.
+_LARGEST_TREE_SPREAD = 2.0e18
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Log-weights of the single-root problem; see :func:`check` for how they are made."""
+
+    log_beta: Floats  # (n, n) [child, parent], diagonal −inf, read-only
+    log_root: Floats  # (n,), read-only
+
+    @property
+    def n(self) -> int:
+        """Number of nodes (records, and the virtual root where there is one)."""
+        return len(self.log_root)
+
+
+def check(log_beta: ArrayLike, log_root: ArrayLike | None) -> Weights:
+    """Return the weights as arrays of their own, or say in one sentence what is wrong."""
+    beta = _as_floats(log_beta, "log_beta")
+    if beta.ndim != 2 or beta.shape[0] != beta.shape[1]:
+        raise InvalidWeightsError(
+            f"log_beta must be a square (T, T) array [child, parent]; got shape {beta.shape}"
+        )
+    T = len(beta)
+    if T == 0:
+        raise InvalidWeightsError("log_beta is empty: an out-tree needs at least one record")
+    np.fill_diagonal(beta, -np.inf)
+    root = np.zeros(T) if log_root is None else _as_floats(log_root, "log_root")
+    if root.shape != (T,):
+        raise InvalidWeightsError(
+            f"log_root must hold one log-weight per record, shape ({T},); got shape {root.shape}"
+        )
+    _refuse_nan_and_inf(beta, "log_beta")
+    _refuse_nan_and_inf(root, "log_root")
+    _refuse_unrepresentable_spread(beta, root)
+    return frozen(beta, root)
+
+
+def frozen(log_beta: Floats, log_root: Floats) -> Weights:
+    """Return weights that share these arrays and forbid writing to them."""
+    log_beta.flags.writeable = False
+    log_root.flags.writeable = False
+    return Weights(log_beta, log_root)
+
+
+def lift(weights: Weights) -> Weights:
+    """Return the single-root problem whose trees are the forests of ``weights``.
+
+    The virtual root ∗ becomes node 0: it has no parent, and being its child weighs what
+    being a root weighed.
+    """
+    n = weights.n + 1
+    log_beta = np.full((n, n), -np.inf)
+    log_beta[1:, 1:] = weights.log_beta
+    log_beta[1:, 0] = weights.log_root
+    log_root = np.full(n, -np.inf)
+    log_root[0] = 0.0
+    return frozen(log_beta, log_root)
+
+
+def row_scales(log_beta: Floats) -> Floats:
+    """Return each row's largest log-weight (0 where a row has none): the scaling constants.
+
+    Row u may be divided by any constant if ``log_root[u]`` is divided too: Z is divided by it.
+    """
+    scales: Floats = log_beta.max(axis=1)
+    scales[np.isneginf(scales)] = 0.0
+    return scales
+
+
+def anchored_order(n: int, anchor: int) -> Ints:
+    """Return 0 … n−1 with ``anchor`` and 0 exchanged: its own inverse."""
+    order = np.arange(n)
+    order[[0, anchor]] = anchor, 0
+    return order
+
+
+def _as_floats(values: ArrayLike, name: str) -> Floats:
+    raw: NDArray[Any] = np.asarray(values)
+    if raw.dtype.kind not in "biuf":
+        raise InvalidWeightsError(
+            f"{name} must hold real numbers; got dtype {raw.dtype}. Pass an array of log-weights"
+        )
+    return np.array(raw, dtype=np.float64, order="C")
+
+
+def _refuse_nan_and_inf(values: Floats, name: str) -> None:
+    # The largest entry tells of NaN and +inf at once; only then is it worth looking for the place.
+    if values.max() < np.inf:
+        return
+    place = tuple(int(i) for i in np.argwhere(~(values < np.inf))[0])
+    value = values[place]
+    index = ", ".join(map(str, place))
+    remedy = "use -inf for an edge that is not allowed" if name == "log_beta" else "use -inf for 0"
+    raise InvalidWeightsError(
+        f"{name}[{index}] is {value}; every log-weight must be below inf: {remedy}"
+    )
+
+
+def _refuse_unrepresentable_spread(log_beta: Floats, log_root: Floats) -> None:
+    finite_root = log_root[log_root > -np.inf]
+    low = min(np.min(log_beta, where=log_beta > -np.inf, initial=0.0), *finite_root, 0.0)
+    high = max(log_beta.max(initial=0.0), *finite_root, 0.0)
+    if len(log_beta) * (high - low) > _LARGEST_TREE_SPREAD:
+        raise InvalidWeightsError(
+            f"the log-weights span {high - low:.3g}, too wide for {len(log_beta)} records: at "
+            f"that size a double no longer tells one nat from the next; use -inf for edges that "
+            f"are not allowed"
+        )

@@ -1,0 +1,78 @@
+"""The layer order of the architecture, read off the source; and what an import may load."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import outtrees
+
+SOURCE = Path(outtrees.__file__).parent
+# A module imports only from lower numbers, its own package, and errors.
+LAYER = {
+    "errors": 0,
+    "records": 1,
+    "mutations": 2,
+    "trees": 3,
+    "likelihood": 4,
+    "learning": 5,
+    "estimators": 6,
+    "views": 7,
+    "store": 7,
+    "cli": 8,
+    # Bundled data are records; experiments use the whole library; __init__ names it.
+    "datasets": 1,
+    "experiments": 8,
+    "__init__": 9,
+}
+FORBIDDEN = {("trees", "records"), ("trees", "mutations")}
+
+
+def room(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are written in full"
+            names = [node.module]
+            if node.module == "outtrees":
+                names = [f"outtrees.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "outtrees":
+                yield parts[1]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE))
+)
+def test_layers(path):
+    here = room(path)
+    for there in imported_rooms(path):
+        if there == here:
+            continue
+        assert LAYER[there] < LAYER[here], f"{path}: {here} may not import {there}"
+        assert (here, there) not in FORBIDDEN, f"{path}: {here} may not know {there}"
+
+
+def test_the_rule_can_fail(tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("from outtrees import views\nimport outtrees.trees.weights\n")
+    assert list(imported_rooms(wrong)) == ["views", "trees"]
+
+
+def test_importing_is_light():
+    """Nobody waits for a compiler, a plotting library or a data frame to say hello."""
+    code = (
+        "import sys, outtrees; outtrees.OutTreeDistribution([[0, 0], [0, 0]]).edge_marginals; "
+        "heavy = {'matplotlib', 'numba', 'pandas', 'networkx'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

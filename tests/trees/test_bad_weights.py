@@ -1,0 +1,136 @@
+"""Bad input gets one clear sentence that names the place."""
+
+import numpy as np
+import pytest
+
+from outtrees import InvalidWeightsError, NoSpanningTreeError, OutTreeDistribution
+
+
+def with_entry(value):
+    log_beta = np.zeros((3, 3))
+    log_beta[2, 1] = value
+    return log_beta
+
+
+@pytest.mark.parametrize(
+    ("log_beta", "log_root", "message"),
+    [
+        (with_entry(np.nan), None, r"log_beta\[2, 1\] is nan"),
+        (with_entry(np.inf), None, r"log_beta\[2, 1\] is inf"),
+        (np.zeros((3, 3)), [0, np.nan, 0], r"log_root\[1\] is nan"),
+        (np.zeros((3, 3)), [0, 0, np.inf], r"log_root\[2\] is inf"),
+        (np.zeros((3, 2)), None, r"square .*got shape \(3, 2\)"),
+        (np.zeros(3), None, r"square .*got shape \(3,\)"),
+        (np.zeros((0, 0)), None, "at least one record"),
+        (np.zeros((3, 3)), [0, 0], r"shape \(3,\); got shape \(2,\)"),
+        (np.zeros((3, 3), complex), None, "real numbers; got dtype complex128"),
+        ([["a", "b"], ["c", "d"]], None, "real numbers; got dtype"),
+        (with_entry(-1e300), None, "span 1e\\+300, too wide for 3 records"),
+        (np.zeros((2, 2)), [0, -1e300], "span 1e\\+300"),
+    ],
+)
+@pytest.mark.parametrize("roots", ["single", "any"])
+def test_invalid_weights(log_beta, log_root, message, roots):
+    with pytest.raises(InvalidWeightsError, match=message):
+        OutTreeDistribution(log_beta, log_root, roots=roots)
+
+
+def test_invalid_roots():
+    with pytest.raises(InvalidWeightsError, match="'single' or 'any'; got 'two'"):
+        OutTreeDistribution(np.zeros((2, 2)), roots="two")
+
+
+def test_the_diagonal_is_ignored():
+    log_beta = np.zeros((3, 3))
+    log_beta[np.diag_indices(3)] = [np.nan, np.inf, 7.0]
+    assert OutTreeDistribution(log_beta).log_z == pytest.approx(2 * np.log(3))
+
+
+def test_the_input_is_copied():
+    log_beta = np.zeros((3, 3))
+    dist = OutTreeDistribution(log_beta)
+    log_beta[:] = 5.0
+    assert dist.log_z == pytest.approx(2 * np.log(3))
+    for array in (dist.log_beta, dist.log_root, dist.edge_marginals, dist.root_marginals):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0.0
+
+
+def test_any_real_dtype():
+    for dtype in (np.int8, np.uint8, np.float32, bool):
+        assert OutTreeDistribution(np.zeros((3, 3), dtype)).log_z == pytest.approx(2 * np.log(3))
+
+
+def blocks(*sizes):
+    label = np.repeat(np.arange(len(sizes)), sizes)
+    return np.where(label[:, None] == label, 0.0, -np.inf)
+
+
+@pytest.mark.parametrize(
+    ("log_beta", "log_root", "roots", "message"),
+    [
+        (blocks(2, 3), None, "single", r"2 separate groups.*records 0, 1; records 2, 3, 4.*any"),
+        (blocks(1, 1, 1, 1, 1), None, "single", r"5 separate groups.*and 2 more"),
+        (
+            blocks(20, 1),
+            None,
+            "single",
+            r"records 0, 1, 2, 3, 4, 5, 6, 7, … \(20 in all\); record 20",
+        ),
+        (np.zeros((3, 3)), [-np.inf] * 3, "single", "root would have to be records 0, 1, 2"),
+        (blocks(2, 2), [0, 0, -np.inf, -np.inf], "any", "records 2, 3 reach no root"),
+        (blocks(2, 1), [0, 0, -np.inf], "any", "record 2 reaches no root"),
+    ],
+)
+def test_no_spanning_tree(log_beta, log_root, roots, message):
+    with pytest.raises(NoSpanningTreeError, match=message):
+        OutTreeDistribution(log_beta, log_root, roots=roots)
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        ({"parent": {0: 5}}, "integer -1 … 2; got 5"),
+        ({"parent": {3: 0}}, "integer 0 … 2; got 3"),
+        ({"not_parent": [(0, 1.5)]}, "got 1.5"),
+        ({"root": -1}, "got -1"),
+        ({"parent": {1: 0}, "root": 1}, "record 1 cannot be a root and descend from 0"),
+        ({"parent": {1: 0, 0: 1}}, "separate groups|root would have to be"),
+    ],
+)
+def test_given_nonsense(known, message):
+    with pytest.raises(ValueError, match=message):
+        OutTreeDistribution(np.zeros((3, 3))).given(**known)
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([0, 1], r"shape \(3,\) or \(n, 3\); got \(2,\)"),
+        ([-1.0, 0.0, 0.0], "integers, -1 at a root; got dtype float64"),
+        ([-1, 0, 3], "-1 or 0 … 2; got 3"),
+        ([-2, 0, 1], "got -2"),
+    ],
+)
+def test_log_prob_of_nonsense(parents, message):
+    with pytest.raises(ValueError, match=message):
+        OutTreeDistribution(np.zeros((3, 3))).log_prob(parents)
+
+
+def test_other_nonsense():
+    dist = OutTreeDistribution(np.zeros((3, 3)))
+    with pytest.raises(ValueError, match="needs roots='any'"):
+        dist.number_of_roots()
+    with pytest.raises(ValueError, match=r"cannot compare .*3 records.*4 records"):
+        dist.kl(OutTreeDistribution(np.zeros((4, 4))))
+    with pytest.raises(ValueError, match=r"values must have shape \(3, 3\); got \(3,\)"):
+        dist.expectation([1, 2, 3])
+    with pytest.raises(ValueError, match=r"values\[0, 1\] is inf"):
+        dist.expectation([[0, np.inf, 0], [0, 0, 0], [0, 0, 0]])
+
+
+def test_the_virtual_root_is_no_spanning_tree_problem_of_log_z_rooted():
+    """A forest of two islands has no single-root tree, and says so with −inf."""
+    dist = OutTreeDistribution(blocks(2, 2), roots="any")
+    assert np.isneginf(dist.log_z_rooted).all()
+    assert dist.number_of_roots()[1] == pytest.approx(0.0, abs=1e-15)

@@ -1,0 +1,122 @@
+"""Against ball arithmetic where no double could follow, and the paper's determinant beside it."""
+
+import numpy as np
+import pytest
+
+from outtrees import OutTreeDistribution
+from outtrees.trees import elimination, enumeration, extended
+from outtrees.trees.weights import check
+from precise import precise_sums
+from weightings import chain, clusters, near_reducible, random_weights, star
+
+
+def uniform(rng, T, depth):
+    log_beta = -depth * rng.random((T, T))
+    np.fill_diagonal(log_beta, -np.inf)
+    return log_beta, -depth * rng.random(T)
+
+
+CASES = {
+    **{f"clusters-{sep}": (clusters, (8, 8), sep) for sep in (5, 10, 20, 30, 36, 60)},
+    # The reference needs 400,000 digits at 1,000 sd, so fewer records there.
+    "clusters-200": (clusters, (5, 4), 200),
+    "clusters-1000": (clusters, (3, 2), 1000),
+    "three-clusters-40": (clusters, (4, 5, 6), 40),
+    "six-clusters-12": (clusters, (3, 3, 3, 3, 3, 3), 12),
+    "uniform-500": (uniform, 15, 500.0),
+    "uniform-2000": (uniform, 12, 2000.0),
+    "uniform-1e5": (uniform, 8, 1e5),
+    "chain-1": (chain, 15, 1),
+    "chain-30": (chain, 15, 30),
+    "chain-400": (chain, 12, 400),
+    "star-3": (star, 15, 3),
+    "star-800": (star, 12, 800),
+    "bridge-10": (near_reducible, 12, 10),
+    "bridge-300": (near_reducible, 12, 300),
+    "bridge-5000": (near_reducible, 10, 5000),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums_at_any_range(name):
+    make, *arguments = CASES[name]
+    log_beta, log_root = make(np.random.default_rng(len(name)), *arguments)
+    log_z, log_z_rooted, edge, root = precise_sums(log_beta, log_root)
+    dist = OutTreeDistribution(log_beta, log_root)
+    assert dist.log_z == pytest.approx(log_z, rel=1e-12)
+    np.testing.assert_allclose(dist.log_z_rooted, log_z_rooted, rtol=1e-12, atol=1e-12)
+    assert np.abs(dist.edge_marginals - edge).max() <= 1e-10
+    assert np.abs(dist.root_marginals - root).max() <= 1e-10
+    total = dist.edge_marginals.sum(axis=1) + dist.root_marginals
+    assert np.abs(total - 1.0).max() <= 1e-13
+
+
+def test_both_paths_are_taken():
+    """The cases above exercise either range; neither test would notice the other's absence."""
+    taken = set()
+    for name, (make, *arguments) in CASES.items():
+        dist = OutTreeDistribution(*make(np.random.default_rng(len(name)), *arguments))
+        taken.add(type(dist._elimination))
+    assert taken == {elimination.Elimination, extended.ExtendedElimination}
+
+
+@pytest.mark.parametrize("T", [1, 2, 3, 63, 64, 65, 150])
+def test_the_two_ranges_are_twins(T):
+    """Same numbers from the blocked doubles and from the extended range, node by node."""
+    rng = np.random.default_rng(T)
+    weights = check(*random_weights(rng, T, 3.0))
+    anchor = int(rng.integers(T))
+    narrow = elimination.eliminate(weights, anchor)
+    wide = extended.eliminate(weights, anchor)
+    assert narrow is not None
+    assert narrow.log_z_scaled == pytest.approx(wide.log_z_scaled, rel=1e-13)
+    everyone = np.arange(T)
+    np.testing.assert_allclose(
+        narrow.log_z_rooted(everyone), wide.log_z_rooted(everyone), rtol=1e-13, atol=1e-12
+    )
+    for found, right in zip(narrow.marginals(), wide.marginals(), strict=True):
+        np.testing.assert_allclose(found, right, atol=1e-13)
+
+
+@pytest.mark.parametrize("separation", [20, 36])
+def test_the_papers_determinant_fails_where_elimination_does_not(separation):
+    """Negative control: the reference is not a formality."""
+    log_beta, log_root = clusters(np.random.default_rng(0), (15, 15), separation)
+    log_z, _, edge, _ = precise_sums(log_beta, log_root)
+    beta, root = np.exp(log_beta), np.exp(log_root)
+    with np.errstate(all="ignore"):
+        determinant = enumeration.log_z_by_determinant(beta, root)
+        inverse = enumeration.edge_marginals_by_inverse(beta, root)
+    assert not abs(determinant - log_z) < 1.0
+    assert not np.abs(inverse - edge).max() < 0.1
+    dist = OutTreeDistribution(log_beta, log_root)
+    assert abs(dist.log_z - log_z) <= 1e-10
+    assert np.abs(dist.edge_marginals - edge).max() <= 1e-13
+
+
+def test_a_bad_anchor_changes_nothing():
+    """The node that stays last decides the range needed, never the result."""
+    log_beta, log_root = clusters(np.random.default_rng(3), (6, 1), 12)
+    weights = check(log_beta, log_root)
+    right = precise_sums(log_beta, log_root)[2]
+    for anchor in range(weights.n):
+        edge, _ = extended.eliminate(weights, anchor).marginals()
+        assert np.abs(edge - right).max() <= 1e-13
+        narrow = elimination.eliminate(weights, anchor)
+        if narrow is not None:
+            assert np.abs(narrow.marginals()[0] - right).max() <= 1e-13
+
+
+def test_the_edge_of_the_range():
+    """Weights that fade out of a double's range: the path changes, the answer does not."""
+    rng = np.random.default_rng(4)
+    taken = []
+    for separation in np.linspace(15, 45, 25):
+        log_beta, log_root = clusters(rng, (3, 3), separation)
+        _, _, edge, root = precise_sums(log_beta, log_root)
+        dist = OutTreeDistribution(log_beta, log_root)
+        taken.append(isinstance(dist._elimination, elimination.Elimination))
+        assert np.abs(dist.edge_marginals - edge).max() <= 1e-13
+        assert np.abs(dist.root_marginals - root).max() <= 1e-13
+    assert taken == sorted(taken, reverse=True)
+    assert 0 < sum(taken) < len(taken)
