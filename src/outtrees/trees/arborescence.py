@@ -67,6 +67,7 @@ class _Groups:
         m = 2 * n - 1  # there can be no more groups than that
         self.rows = np.empty((m, n))  # gain by an edge into each group, from each node
         self.rows[:n] = weight
+        self.scratch = np.empty(n)
         self.root = np.empty(m)  # gain by a root edge
         self.root[:n] = root_weight
         self.source = np.full(m, -1)  # the group's pick: a node, or −1 for the root edge
@@ -74,7 +75,7 @@ class _Groups:
         self.inside = np.full(m, -1)
         self.state = [_UNSEEN] * m
         self.top = np.arange(n)  # outermost group of each node
-        self.members = [[u] for u in range(n)]
+        self.members = list(np.arange(n)[:, None])  # nodes of each group
         self.cycles: dict[int, list[int]] = {}
 
     def settle(self, node: int) -> None:
@@ -111,8 +112,9 @@ class _Groups:
         row = self.rows[new]
         np.subtract(self.rows[cycle[0]], self.gain[cycle[0]], out=row)
         for group in cycle[1:]:
-            np.maximum(row, self.rows[group] - self.gain[group], out=row)
-        members = [node for group in cycle for node in self.members[group]]
+            np.subtract(self.rows[group], self.gain[group], out=self.scratch)
+            np.maximum(row, self.scratch, out=row)
+        members = np.concatenate([self.members[group] for group in cycle])
         row[members] = -np.inf
         self.root[new] = (self.root[cycle] - self.gain[cycle]).max()
         self.top[members] = new

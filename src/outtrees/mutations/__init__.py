@@ -1,0 +1,55 @@
+"""How a child differs from its parent: densities, samples and weighted refits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from outtrees.mutations.base import Mutation
+from outtrees.mutations.bernoulli import BernoulliMutation
+from outtrees.mutations.categorical import CategoricalMutation
+from outtrees.mutations.gaussian import GaussianMutation
+from outtrees.mutations.kernel import KernelMutation
+from outtrees.mutations.mixture import MixtureMutation
+from outtrees.mutations.poisson import PoissonMutation
+from outtrees.mutations.product import ProductMutation
+
+__all__ = [
+    "BernoulliMutation",
+    "CategoricalMutation",
+    "GaussianMutation",
+    "KernelMutation",
+    "MixtureMutation",
+    "Mutation",
+    "PoissonMutation",
+    "ProductMutation",
+    "make_mutation",
+]
+
+_BY_NAME: dict[str, Callable[[], Mutation]] = {
+    "gaussian": GaussianMutation,
+    "parzen": lambda: GaussianMutation(transition="identity"),
+    "iid": lambda: GaussianMutation(transition="zero"),
+    "kernel": KernelMutation,
+    "mixture": MixtureMutation,
+    "categorical": CategoricalMutation,
+    "poisson": PoissonMutation,
+    "bernoulli": BernoulliMutation,
+}
+
+
+def make_mutation(mutation: str | Mutation) -> Mutation:
+    """Return the mutation with that name and default options; a mutation is returned as it is.
+
+    Examples
+    --------
+    >>> make_mutation("parzen")
+    GaussianMutation(transition='identity')
+    """
+    if isinstance(mutation, Mutation):
+        return mutation
+    if isinstance(mutation, str) and mutation in _BY_NAME:
+        return _BY_NAME[mutation]()
+    names = ", ".join(repr(name) for name in _BY_NAME)
+    raise ValueError(
+        f"mutation is expected to be a Mutation or one of {names}, but got {mutation!r}."
+    )

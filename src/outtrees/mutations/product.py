@@ -1,0 +1,149 @@
+"""Product mutation: groups of columns that mutate independently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from outtrees.mutations.base import Mutation
+from outtrees.mutations.checks import Array, as_generator
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProductMutation(Mutation):
+    """p(child | parent) = Π_g p_g(columns g of the child | columns g of the parent).
+
+    Parameters
+    ----------
+    groups : sequence of (mutation, columns)
+        Columns are positions in the records; each column belongs to exactly one group.
+
+    Examples
+    --------
+    >>> from outtrees.mutations import GaussianMutation, PoissonMutation
+    >>> X = np.column_stack([[0.1, 1.2, 0.7, 0.5], [3, 0, 1, 2]])
+    >>> mutation = ProductMutation([(GaussianMutation(), [0]), (PoissonMutation(), [1])]).start(X)
+    >>> mutation.log_conditional(X, X).shape
+    (4, 4)
+    """
+
+    groups: Sequence[tuple[Mutation, Sequence[int]]] = ()
+    _: KW_ONLY
+    parts: Any = field(default=None, repr=False)  # mutations with parameters, one per group
+
+    def __post_init__(self) -> None:
+        columns: list[Any] = []
+        for group in self.groups:
+            if not (
+                isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], Mutation)
+            ):
+                raise ValueError(
+                    "ProductMutation expects groups as (mutation, columns) pairs, but got "
+                    f"{group!r}; write for example (GaussianMutation(), [0, 1])."
+                )
+            columns.extend(np.atleast_1d(np.asarray(group[1])).tolist())
+        whole = all(isinstance(c, int) and not isinstance(c, bool) for c in columns)
+        if not columns or not whole or sorted(columns) != list(range(len(columns))):
+            raise ValueError(
+                "ProductMutation expects each of the columns 0, 1, ..., D − 1 in exactly one "
+                f"group, but the groups hold {columns}; list every column once."
+            )
+
+    @property
+    def _columns(self) -> list[list[int]]:
+        return [np.atleast_1d(np.asarray(columns)).tolist() for _, columns in self.groups]
+
+    def _start(self, X: Array, random_state: Any) -> Self:
+        D = sum(len(columns) for columns in self._columns)
+        if X.shape[1] != D:
+            raise ValueError(
+                f"ProductMutation knows {D} columns, but X has {X.shape[1]}; put every column of X "
+                "in a group."
+            )
+        rng = as_generator(random_state)
+        parts = [
+            mutation.start(X[:, columns], rng)
+            for (mutation, _), columns in zip(self.groups, self._columns, strict=True)
+        ]
+        return replace(self, parts=tuple(parts))
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.parts is None else sum(len(columns) for columns in self._columns)
+
+    @property
+    def allows_missing(self) -> bool:
+        """Each part decides for its own columns."""
+        return True
+
+    @property
+    def parent_free(self) -> bool:
+        """Whether all parts ignore the parent."""
+        return all(mutation.parent_free for mutation, _ in self.groups)
+
+    def _each(self, *arrays: Array) -> list[tuple[Any, ...]]:
+        """Return (part, its columns of each array) for each group."""
+        return [
+            (part, *[array[:, columns] for array in arrays])
+            for part, columns in zip(self.parts, self._columns, strict=True)
+        ]
+
+    def _check_values(self, X: Array, name: str) -> None:
+        if self.parts is not None:
+            for part, block in self._each(X):
+                part._checked(block, name)
+
+    # Densities and samples: logs add, columns are put side by side -------------------------------
+
+    def _log_conditional(self, children: Array, parents: Array) -> Array:
+        return sum(part._log_conditional(c, p) for part, c, p in self._each(children, parents))
+
+    def _log_child(self, children: Array) -> Array:
+        return sum(part._log_child(c) for part, c in self._each(children))
+
+    def _log_root(self, X: Array) -> Array:
+        return sum(part._log_root(block) for part, block in self._each(X))
+
+    def _joined(self, blocks: list[Array]) -> Array:
+        result = np.empty((len(blocks[0]), self.n_features or 0))
+        for columns, block in zip(self._columns, blocks, strict=True):
+            result[:, columns] = block
+        return result
+
+    def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
+        return self._joined([part._sample(block, rng) for part, block in self._each(parents)])
+
+    def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
+        return self._joined([part._sample_root(n, rng) for part in self.parts])
+
+    # Learning: parameters and objective fall apart by group --------------------------------------
+
+    def _refit(self, X: Array, edge_marginals: Array) -> Self:
+        parts = [part._refit(block, edge_marginals) for part, block in self._each(X)]
+        return replace(self, parts=tuple(parts))
+
+    def _refit_children(self, X: Array, weights: Array) -> Self:
+        parts = [part._refit_children(block, weights) for part, block in self._each(X)]
+        return replace(self, parts=tuple(parts))
+
+    def _gradient(self, X: Array, edge_marginals: Array) -> Array:
+        return np.concatenate([part._gradient(b, edge_marginals) for part, b in self._each(X)])
+
+    def _gradient_children(self, X: Array, weights: Array) -> Array:
+        return np.concatenate([part._gradient_children(b, weights) for part, b in self._each(X)])
+
+    def _params(self) -> Array:
+        return np.concatenate([part.params for part in self.parts])
+
+    def _with_params(self, params: Array) -> Self:
+        ends = np.cumsum([part.n_parameters for part in self.parts])[:-1]
+        blocks = np.split(params, ends)
+        parts = [part.with_params(b) for part, b in zip(self.parts, blocks, strict=True)]
+        return replace(self, parts=tuple(parts))
+
+    def _log_prior(self) -> float:
+        return sum(part.log_prior() for part in self.parts)
