@@ -51,7 +51,7 @@ class SamplingTables:
         names = np.append(self.order, -1)
 
         def fill(stream: np.random.Generator, chunk: Ints) -> None:
-            parents = np.empty(chunk.shape, dtype=np.int32)
+            parents = np.empty(chunk.shape, dtype=np.uint32)
             draw_trees(stream, *fields, self.share, self.share_e, parents)
             chunk[:, self.order] = names[parents]
 

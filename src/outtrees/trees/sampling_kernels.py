@@ -1,16 +1,15 @@
 """Compiled loop of the tree sampler; imported at first use only, since it loads numba.
 
-Arrays are indexed in full and never sliced: a slice inside a compiled loop counts references,
-which would take longer than the draw itself.
+Arrays are indexed in full and never sliced, since a slice inside a compiled loop counts
+references; and nodes are unsigned, since a signed index is checked for being negative.
 """
 
 from __future__ import annotations
 
-import math
-
 import numba
 import numpy as np
 
+_NONE = np.uint32(0xFFFFFFFF)
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 _inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 
@@ -18,12 +17,12 @@ _inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="alway
 @_inlined
 def _parent_of_leaf(u, leaf, m):  # type: ignore[no-untyped-def]
     """Return the first j < m at which the cumulative share exceeds u, starting near u m."""
-    j = int(u * m)
+    j = np.uint32(u * m)
     u *= leaf[m, m - 1]
-    while j > 0 and leaf[m, j - 1] > u:
-        j -= 1
+    while j > 0 and leaf[m, np.uint32(j - np.uint32(1))] > u:
+        j = np.uint32(j - np.uint32(1))
     while leaf[m, j] <= u:
-        j += 1
+        j = np.uint32(j + np.uint32(1))
     return j
 
 
@@ -39,7 +38,8 @@ def _turning_time(u, total, total_e, rate, rate_e, share, share_e, i, j, stage):
     for k in range(stage + 1, n):
         part = rate[i, k] * share[j, k]
         if rate_e is not None:
-            part = math.ldexp(part, max(rate_e[i, k] + share_e[j, k] - total_e, -2000))
+            e = rate_e[i, k] + share_e[j, k] - total_e
+            part *= np.int64((min(max(e, -1023), 1023) + 1023) << 52).view(np.float64)  # 2^e
         if part > left:
             return k
         left -= part
@@ -63,10 +63,10 @@ def draw_trees(  # type: ignore[no-untyped-def]
     """
     n = len(rate)
     count = len(parents)
-    first = np.full((count, n + 1), -1, np.int32)
-    after = np.empty((count, n), np.int32)
-    via = np.zeros((count, n), np.int32)
-    made = np.empty(n, np.int32)
+    first = np.full((count, n + 1), _NONE, np.uint32)
+    after = np.empty((count, n), np.uint32)
+    via = np.zeros((count, n), np.uint32)
+    made = np.empty(n, np.uint32)
     for m in range(n):
         for t in range(count):
             made[0] = m
@@ -74,23 +74,23 @@ def draw_trees(  # type: ignore[no-untyped-def]
             i = first[t, m]
             if m == 0:
                 parents[t, 0] = n
-            elif i < 0:  # nobody turned: m comes back as a leaf
+            elif i == _NONE:  # nobody turned: m comes back as a leaf
                 parents[t, m] = _parent_of_leaf(rng.random(), leaf, m)
             else:
                 top = i
-                if after[t, i] >= 0:
+                if after[t, i] != _NONE:
                     v = i
-                    while v >= 0:
+                    while v != _NONE:
                         via[t, v] = m
-                        top = min(top, v)
+                        top = v if v < top else top
                         v = after[t, v]
                     v = parents[t, top]
-                    while v < n:  # the via-node nearest to the root on the path from ``top``
+                    while v < np.uint32(n):  # the via-node nearest to the root on the path from ``top``
                         if via[t, v] == m:
                             top = v
                         v = parents[t, v]
                 parents[t, m] = parents[t, top]
-                while i >= 0:
+                while i != _NONE:
                     parents[t, i] = m
                     made[n_made] = i
                     n_made += 1
@@ -98,7 +98,8 @@ def draw_trees(  # type: ignore[no-untyped-def]
             for new in range(n_made):
                 i = made[new]
                 j = parents[t, i]
-                side, other = (0, j) if new == 0 else (1, i)
+                side = 0 if new == 0 else 1
+                other = j if new == 0 else i
                 u = rng.random() - keep[side, m, other]
                 if u >= 0.0:
                     exponent = 0 if total_e is None else total_e[side, m, other]

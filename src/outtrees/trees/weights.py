@@ -46,7 +46,7 @@ def check(log_beta: ArrayLike, log_root: ArrayLike | None) -> Weights:
     T = len(beta)
     if T == 0:
         raise InvalidWeightsError("log_beta is empty: an out-tree needs at least one record")
-    np.fill_diagonal(beta, -np.inf)
+    np.fill_diagonal(beta, 0.0)  # ignored whatever it holds, and not to be mistaken for −inf
     root = np.zeros(T) if log_root is None else _as_floats(log_root, "log_root")
     if root.shape != (T,):
         raise InvalidWeightsError(
@@ -55,6 +55,7 @@ def check(log_beta: ArrayLike, log_root: ArrayLike | None) -> Weights:
     _refuse_nan_and_inf(beta, "log_beta")
     _refuse_nan_and_inf(root, "log_root")
     _refuse_unrepresentable_spread(beta, root)
+    np.fill_diagonal(beta, -np.inf)
     return frozen(beta, root)
 
 
@@ -120,9 +121,12 @@ def _refuse_nan_and_inf(values: Floats, name: str) -> None:
 
 
 def _refuse_unrepresentable_spread(log_beta: Floats, log_root: Floats) -> None:
-    finite_root = log_root[log_root > -np.inf]
-    low = min(np.min(log_beta, where=log_beta > -np.inf, initial=0.0), *finite_root, 0.0)
-    high = max(log_beta.max(initial=0.0), *finite_root, 0.0)
+    low, high = 0.0, 0.0
+    for values in (log_beta, log_root):
+        smallest = values.min()
+        if np.isneginf(smallest):
+            smallest = np.min(values, where=values > -np.inf, initial=0.0)
+        low, high = min(low, smallest), max(high, values.max())
     if len(log_beta) * (high - low) > _LARGEST_TREE_SPREAD:
         raise InvalidWeightsError(
             f"the log-weights span {high - low:.3g}, too wide for {len(log_beta)} records: at "
