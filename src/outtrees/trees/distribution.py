@@ -154,7 +154,8 @@ class OutTreeDistribution:
         """P(u descends directly from v), (T, T) [child, parent]. Exact; O(T³).
 
         Rows sum, with ``root_marginals``, to one. They are the derivatives of log Z by
-        ``log_beta``. Errors are absolute, a few units in the sixteenth digit.
+        ``log_beta``. Errors are absolute: a few units in the sixteenth digit, times the size of
+        the log-weights once these exceed one (a log-weight of 1000 is itself known to 1e-13).
         """
         return self._marginals[0][self._lifted :, self._lifted :]
 

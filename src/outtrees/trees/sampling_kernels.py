@@ -85,7 +85,7 @@ def draw_trees(  # type: ignore[no-untyped-def]
                         top = v if v < top else top
                         v = after[t, v]
                     v = parents[t, top]
-                    while v < np.uint32(n):  # the via-node nearest to the root on the path from ``top``
+                    while v < np.uint32(n):  # up to the via-node nearest to the root
                         if via[t, v] == m:
                             top = v
                         v = parents[t, v]

@@ -39,7 +39,7 @@ def parent_table(
     rows = []
     for child in range(T):
         for parent in np.argsort(-support[child], kind="stable"):
-            if support[child, parent] >= min_support:
+            if parent != child and support[child, parent] >= min_support:
                 rows.append((labels[child], [*labels, ""][parent], float(support[child, parent])))
     return rows
 
