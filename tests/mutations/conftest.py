@@ -19,6 +19,7 @@ from outtrees.mutations import (
     Mutation,
     PoissonMutation,
     ProductMutation,
+    make_mutation,
 )
 
 T = 12
@@ -144,6 +145,7 @@ CASES = [
         ),
         (AB, "count", "real"),
     ),
+    Case("columns", lambda: make_mutation("columns"), REAL2),
     Case(
         "product-iid-in-mixture",
         lambda: MixtureMutation(

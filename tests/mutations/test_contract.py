@@ -114,7 +114,7 @@ def test_gradient_vanishes_where_refits_end(case):
 
 # EM over something hidden inside the model: the component of a pair, the origin of a unit. With
 # a prior the latter ends within one refit.
-STEPWISE = ("mixture", "product-iid-in-mixture", "poisson-no-prior")
+STEPWISE = ("mixture", "columns", "product-iid-in-mixture", "poisson-no-prior")
 
 
 def test_one_refit_is_the_maximum_unless_something_is_hidden(case):

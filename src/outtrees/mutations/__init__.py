@@ -31,6 +31,7 @@ _BY_NAME: dict[str, Callable[[], Mutation]] = {
     "iid": lambda: GaussianMutation(transition="zero"),
     "kernel": KernelMutation,
     "mixture": MixtureMutation,
+    "columns": lambda: ProductMutation(MixtureMutation(n_local=2)),
     "categorical": CategoricalMutation,
     "poisson": PoissonMutation,
     "bernoulli": BernoulliMutation,

@@ -18,8 +18,14 @@ class ProductMutation(Mutation):
 
     Parameters
     ----------
-    groups : sequence of (mutation, columns)
-        Columns are positions in the records; each column belongs to exactly one group.
+    groups : sequence of (mutation, columns), or one mutation
+        Columns are positions in the records; each column belongs to exactly one group. One
+        mutation alone stands for a copy of it for every column.
+
+    Notes
+    -----
+    The columns of a child mutate independently, yet they share the parent: given all records,
+    columns depend on each other through it.
 
     Examples
     --------
@@ -30,11 +36,13 @@ class ProductMutation(Mutation):
     (4, 4)
     """
 
-    groups: Sequence[tuple[Mutation, Sequence[int]]] = ()
+    groups: Sequence[tuple[Mutation, Sequence[int]]] | Mutation = ()
     _: KW_ONLY
     parts: Any = field(default=None, repr=False)  # mutations with parameters, one per group
 
     def __post_init__(self) -> None:
+        if isinstance(self.groups, Mutation):
+            return
         columns: list[Any] = []
         for group in self.groups:
             if not (
@@ -53,10 +61,19 @@ class ProductMutation(Mutation):
             )
 
     @property
+    def _templates(self) -> list[Mutation]:
+        if isinstance(self.groups, Mutation):
+            return [self.groups]
+        return [mutation for mutation, _ in self.groups]
+
+    @property
     def _columns(self) -> list[list[int]]:
         return [np.atleast_1d(np.asarray(columns)).tolist() for _, columns in self.groups]
 
     def _start(self, X: Array, random_state: Any) -> Self:
+        if isinstance(self.groups, Mutation):
+            each = [(self.groups, [d]) for d in range(X.shape[1])]
+            return replace(self, groups=each)._start(X, random_state)
         D = sum(len(columns) for columns in self._columns)
         if X.shape[1] != D:
             raise ValueError(
@@ -66,7 +83,7 @@ class ProductMutation(Mutation):
         rng = as_generator(random_state)
         parts = [
             mutation.start(X[:, columns], rng)
-            for (mutation, _), columns in zip(self.groups, self._columns, strict=True)
+            for mutation, columns in zip(self._templates, self._columns, strict=True)
         ]
         return replace(self, parts=tuple(parts))
 
@@ -83,7 +100,7 @@ class ProductMutation(Mutation):
     @property
     def parent_free(self) -> bool:
         """Whether all parts ignore the parent."""
-        return all(mutation.parent_free for mutation, _ in self.groups)
+        return all(mutation.parent_free for mutation in self._templates)
 
     def _each(self, *arrays: Array) -> list[tuple[Any, ...]]:
         """Return (part, its columns of each array) for each group."""
