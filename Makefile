@@ -18,12 +18,16 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# One process per core, each with one BLAS thread: threads of several processes would only wait for
+# each other.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --quiet --numprocesses auto
+
 test: lint
-	$(BIN)/pytest --quiet
+	$(PYTEST)
 
 # The long tests too.
 test-all: lint
-	$(BIN)/pytest --quiet -m "slow or not slow"
+	$(PYTEST) -m "slow or not slow"
 
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py

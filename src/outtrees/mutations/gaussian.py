@@ -234,6 +234,22 @@ class GaussianMutation(Mutation):
 
     # Learning ----------------------------------------------------------------------------------
 
+    def turned(self) -> Self | None:
+        """Return the mutation that takes children for parents; None if there is none.
+
+        child = A parent + b + noise, read backwards, is parent = A⁻¹ child − A⁻¹ b − A⁻¹ noise.
+        From records alone the direction of descent is hard to see, so near a maximum of the
+        likelihood there is often a second one at the turned parameters: a start worth trying.
+        """
+        if self.transition in ("identity", "zero"):
+            return None
+        if np.linalg.cond(self.transition_matrix) > 1e3:
+            return None  # what the child forgets cannot be read backwards
+        back = np.linalg.inv(self.transition_matrix)
+        noise = cov_.restrict(back @ self.mutation_cov @ back.T, self.covariance)
+        offset = -back @ self.offset if self._offset_is_free else self.offset
+        return replace(self, transition_matrix=back, offset=offset, mutation_cov=noise)
+
     def _moments(self, X: Array, edge_marginals: Array) -> PairMoments:
         if self.parent_free:
             return self._child_moments(X, edge_marginals.sum(axis=1))

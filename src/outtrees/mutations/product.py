@@ -94,8 +94,8 @@ class ProductMutation(Mutation):
 
     @property
     def allows_missing(self) -> bool:
-        """Each part decides for its own columns."""
-        return True
+        """Whether some part accepts NaN cells; each decides for its own columns."""
+        return any(mutation.allows_missing for mutation in self._templates)
 
     @property
     def parent_free(self) -> bool:

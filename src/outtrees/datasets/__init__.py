@@ -1,0 +1,14 @@
+"""Bundled records with their sources, and generators of records whose truth is known."""
+
+from outtrees.datasets.bundled import load_diabetes, load_heart, load_liver, load_zoo
+from outtrees.datasets.generators import make_out_tree, make_spiral, random_out_tree
+
+__all__ = [
+    "load_diabetes",
+    "load_heart",
+    "load_liver",
+    "load_zoo",
+    "make_out_tree",
+    "make_spiral",
+    "random_out_tree",
+]

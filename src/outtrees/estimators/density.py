@@ -1,0 +1,401 @@
+"""Density estimation with out-trees, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from outtrees.datasets.generators import make_out_tree
+from outtrees.estimators.options import candidates, template
+from outtrees.estimators.validation import (
+    check_params,
+    check_records,
+    warn_of_degenerate_records,
+)
+from outtrees.learning import SOLVERS, fit_mutation, select_mutation
+from outtrees.learning.fitting import with_known_values
+from outtrees.learning.objective import FitResult
+from outtrees.learning.selection import Selection
+from outtrees.learning.stacking import default_candidates, stack_mutations
+from outtrees.likelihood import (
+    leaf_log_density,
+    log_likelihood,
+    log_predictive_ratio,
+    tree_distribution,
+)
+from outtrees.mutations import _BY_NAME, Mutation, make_mutation
+from outtrees.mutations.checks import Array, as_generator
+from outtrees.trees import OutTreeDistribution
+from outtrees.trees.weights import Ints
+
+
+class OutTreeDensity(DensityMixin, BaseEstimator):
+    """Density of records each of which descends from one unknown other record.
+
+    Fitting maximises the tdid posterior log Z(θ) − (T − 1) log T + log_prior(θ) over the
+    parameters θ of the mutation, where Z sums over all out-trees (paper, section 4). The density
+    of a new record is (1/T) Σ_v p(x | x_v): everything between a Gaussian (mixture) and a Parzen
+    window whose shape was learned.
+
+    Parameters
+    ----------
+    mutation : str or Mutation, default="gaussian"
+        How a child differs from its parent: "gaussian", "parzen", "iid", "kernel", "mixture",
+        "columns" (each column by itself), "categorical", "poisson", "bernoulli", or a `Mutation`
+        with options of its own; parameters that such an object already has are forgotten.
+        "auto" fits several mutations and mixes them with the weights that predict held-out
+        records best (`outtrees.learning.stack_mutations`): slowest, and the best density.
+    solver : {"em", "lbfgs", "gradient"}, default="em"
+        Accelerated EM; L-BFGS; the paper's gradient ascent with line search. EM needs the fewest
+        evaluations by far and alone does not depend on the units of the data.
+    max_iter : int, default=200
+    tol : float, default=1e-4
+        The fit ends after two steps in a row that raise the log posterior by tol nats or less.
+    n_init : int, default=1
+        The number of starts where the start is random ("mixture", "kernel" with fewer landmarks
+        than records); other starts are not repeated.
+    early_stopping : bool, default=False
+        Whether to hold out records at random and to keep the parameters that are best on them (the
+        paper, section 9). `X_` still holds all records: those held out carry the density too.
+    validation_fraction : float, default=0.1
+    n_iter_no_change : int, default=10
+        For early stopping: the number of steps without a new best.
+    n_components : int, "auto" or None, default=None
+        The number of components of a "mixture" that ignore the parent; "auto" chooses it by
+        cross-validation. None leaves the mutation's own. Other mutations have one.
+    prior_strength : float or "auto", default=1.0
+        The number of pseudo-records behind the prior of the mutation; "auto" chooses it by
+        cross-validation. 0 is maximum likelihood, which has no maximum on duplicated or discrete
+        records, and is refused for a full covariance with fewer rows than columns.
+    reg_covar : float, default=1e-6
+        The floor of the prior's covariance, as a fraction of each column's variance.
+    cv : int, default=5
+        The number of folds for "auto".
+    n_jobs : int, default=None
+        The number of folds fitted at the same time, as in joblib.
+    random_state : int, RandomState, Generator or None, default=None
+        For random starts, folds, and the records held out.
+    verbose : int, default=0
+        1 prints a line for each step.
+
+    `n_components`, `prior_strength` and `reg_covar` are for a mutation given by its name; set them
+    on a `Mutation` directly ("auto" works for both).
+
+    Attributes
+    ----------
+    mutation_ : Mutation
+        With fitted parameters. The root's density stays that of the start, the iid fit: one
+        record is the root, so there is no maximum over its parameters.
+    X_ : array of shape (T, D)
+        The training records.
+    tree_ : OutTreeDistribution
+        Over the training records, given `mutation_`; made when first asked for, O(T³).
+    edge_marginals_ : array of shape (T, T) [child, parent]
+    root_marginals_ : array of shape (T,)
+    log_likelihood_ : float
+        The tdid log-likelihood of `X_` given `mutation_`, without prior.
+    log_likelihoods_ : array of shape (n_iter_ + 1,)
+        Penalised log-likelihoods, log p(X | θ) + log_prior(θ), at the start and after each step;
+        they never fall. With early stopping: those of the records not held out.
+    validation_scores_ : array
+        With early stopping: mean log-densities of the records held out.
+    n_iter_ : int
+        Steps of the best start.
+    n_evaluations_ : int
+        How often log Z was computed for the final fit, over all starts.
+    converged_ : bool
+        Whether a stopping rule was met before max_iter steps.
+    cv_results_ : dict
+        With "auto": `params`, `mean_log_density`, `std_log_density` and `se_log_density` of the
+        candidates, of records held out; and the `weight` of each if mutation="auto".
+    best_candidate_ : dict
+        With "auto": the best entry of `cv_results_["params"]`.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (D,)
+        If X had names that are all strings.
+
+    Notes
+    -----
+    The posterior is not concave. The paper starts at the iid solution; there all parents are
+    equally likely, the slope of a record on all *others* is slightly negative, and on some data
+    the ascent ends at a poor maximum with negative transition. So where the mutation leaves its
+    start_correlation open, both its default start and the iid start are fitted, then the better
+    of the two with parents and children exchanged (records alone say little about the direction
+    of descent, so there is often a second maximum there); the one with the highest log posterior
+    (on held-out records: the highest density) is kept.
+
+    A fit costs O(T³) for each evaluation.
+
+    Examples
+    --------
+    >>> from outtrees.datasets import make_spiral
+    >>> X = make_spiral(150)
+    >>> model = OutTreeDensity().fit(X)
+    >>> model.converged_, model.score_samples(X[:2]).shape
+    (True, (2,))
+    >>> records, parents = model.sample(100, random_state=0)
+    >>> records.shape, parents.shape
+    ((100, 3), (100,))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "mutation": [StrOptions({"auto", *_BY_NAME}), Mutation],
+        "solver": [StrOptions(set(SOLVERS))],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [
+            Interval(Integral, 0, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
+        "prior_strength": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "reg_covar": [Interval(Real, 0, None, closed="left")],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        mutation: str | Mutation = "gaussian",
+        *,
+        solver: str = "em",
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        n_init: int = 1,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        n_components: int | str | None = None,
+        prior_strength: float | str = 1.0,
+        reg_covar: float = 1e-6,
+        cv: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.mutation = mutation
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_components = n_components
+        self.prior_strength = prior_strength
+        self.reg_covar = reg_covar
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        known = isinstance(self.mutation, Mutation) or self.mutation in _BY_NAME
+        tags.input_tags.allow_nan = known and make_mutation(self.mutation).allows_missing
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the mutation to the records.
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+            At least two records.
+        y : ignored
+        """
+        check_params(self)
+        stacked = isinstance(self.mutation, str) and self.mutation == "auto"
+        mutation = template(
+            "gaussian" if stacked else self.mutation,
+            n_components=self.n_components,
+            prior_strength=self.prior_strength,
+            reg_covar=self.reg_covar,
+        )
+        records = check_records(self, X, allows_missing=mutation.allows_missing, reset=True)
+        warn_of_degenerate_records(records, mutation, getattr(self, "feature_names_in_", None))
+        for name in ("mutation_", "_tree", "cv_results_", "best_candidate_", "validation_scores_"):
+            self.__dict__.pop(name, None)
+        fit = self._stacked(records) if stacked else self._fitted(mutation, records)
+        if len(fit.validation_scores):
+            log_likelihood_ = log_likelihood(fit.mutation, records)
+            self.validation_scores_ = fit.validation_scores
+        else:
+            log_likelihood_ = float(fit.log_likelihoods[-1]) - fit.mutation.log_prior()
+        self.X_ = records
+        self.log_likelihood_ = log_likelihood_
+        self.log_likelihoods_ = fit.log_likelihoods
+        self.n_iter_ = fit.n_iter
+        self.n_evaluations_ = fit.n_evaluations
+        self.converged_ = fit.converged
+        self.mutation_ = fit.mutation  # last: an interrupted fit leaves an estimator not fitted
+        if not fit.converged:
+            warnings.warn(
+                f"OutTreeDensity did not converge in max_iter={self.max_iter} steps "
+                f"(tol={self.tol:g} nats); raise max_iter or tol, use solver='em', or scale the "
+                "columns with StandardScaler",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    # What can be asked of a fit --------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the log-density of each record, log (1/T) Σ_v p(x | x_v), shape (n,).
+
+        Normalised exactly, and the same whatever other records are in X. O(n T D).
+        """
+        return leaf_log_density(self.mutation_, self.X_, self._known(X))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the sum of the log-densities of the records."""
+        return float(self.score_samples(X).sum())
+
+    def log_predictive(self, X: Any) -> float:
+        """Return the paper's test log-likelihood of all records in X together (section 4).
+
+        log p(X_ ∪ X) − log p(X_). It is **not** a normalised density: see
+        `outtrees.likelihood.log_predictive_ratio`. O((T + n)³).
+        """
+        return log_predictive_ratio(self.mutation_, self.X_, self._known(X))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Ints]:
+        """Return a new population by the paper's recipe (section 2): records and their parents.
+
+        An out-tree on n_samples nodes, all equally likely; a root from the root's density, and
+        each child from the conditional given its parent. Nothing of `X_` is reused.
+
+        Returns
+        -------
+        X : array of shape (n_samples, D)
+        parents : array of shape (n_samples,), −1 at the root
+        """
+        check_is_fitted(self, "mutation_")
+        return make_out_tree(n_samples, self.mutation_, random_state)
+
+    def sample_trees(self, n_trees: int = 1, random_state: Any = None) -> Ints:
+        """Return out-trees of the training records from their posterior, (n_trees, T) parents."""
+        return self.tree_.sample(n_trees, random_state)
+
+    @property
+    def tree_(self) -> OutTreeDistribution:
+        """The distribution over out-trees of the training records."""
+        check_is_fitted(self, "mutation_")
+        if "_tree" not in self.__dict__:
+            self._tree = tree_distribution(self.mutation_, self.X_)
+        return self._tree
+
+    @property
+    def edge_marginals_(self) -> Array:
+        """P(training record u descends directly from v), (T, T) [child, parent]."""
+        return self.tree_.edge_marginals
+
+    @property
+    def root_marginals_(self) -> Array:
+        """P(training record r is the root), (T,)."""
+        return self.tree_.root_marginals
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _known(self, X: Any) -> Array:
+        check_is_fitted(self, "mutation_")
+        allows_missing = self.mutation_.allows_missing
+        return check_records(self, X, allows_missing=allows_missing, reset=False)
+
+    def _fit_options(self) -> dict[str, Any]:
+        names = ("solver", "max_iter", "tol", "n_init", "n_iter_no_change", "verbose")
+        return {name: getattr(self, name) for name in names}
+
+    def _fitted(self, mutation: Mutation, X: Array) -> FitResult:
+        """Return the fit of one mutation, its options chosen and records held out if asked for."""
+        chosen = self._selected(with_known_values(mutation, X), X)
+        training, held_out = self._split(X) if self.early_stopping else (X, None)
+        return fit_mutation(
+            chosen,
+            training,
+            random_state=self.random_state,
+            X_validation=held_out,
+            **self._fit_options(),
+        )
+
+    def _stacked(self, X: Array) -> FitResult:
+        """Return the mixture of the default candidates as one fit of no steps of its own."""
+        if self.early_stopping or self.prior_strength == "auto":
+            raise ValueError(
+                "mutation='auto' weighs several mutations on held-out records already; leave out "
+                "early_stopping and prior_strength='auto', or name one mutation"
+            )
+        offered = default_candidates(len(X), self.prior_strength, self.reg_covar)  # type: ignore[arg-type]
+        stack = stack_mutations(
+            offered,
+            X,
+            cv=self.cv,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            **self._fit_options(),
+        )
+        self._report(list(offered), stack.selection)
+        self.cv_results_["weight"] = stack.weights
+        self.best_candidate_ = stack.selection.best
+        posterior = log_likelihood(stack.mutation, X) + stack.mutation.log_prior()
+        return FitResult(
+            mutation=stack.mutation,
+            log_likelihoods=np.array([posterior]),
+            n_iter=max(fit.n_iter for fit in stack.fits),
+            n_evaluations=sum(fit.n_evaluations for fit in stack.fits),
+            stopped_by="tol" if all(fit.converged for fit in stack.fits) else "max_iter",
+            validation_scores=np.empty(0),
+        )
+
+    def _report(self, params: list[Any], selection: Selection) -> None:
+        self.cv_results_ = {
+            "params": params,
+            "mean_log_density": selection.mean,
+            "std_log_density": selection.standard_deviation,
+            "se_log_density": selection.standard_error,
+        }
+
+    def _selected(self, mutation: Mutation, X: Array) -> Mutation:
+        """Return the mutation with the options that are "auto" chosen by cross-validation."""
+        offered = candidates(
+            mutation, len(X), n_components=self.n_components, prior_strength=self.prior_strength
+        )
+        if not offered:
+            return mutation
+        selection = select_mutation(
+            {i: candidate for i, (_, candidate) in enumerate(offered)},
+            X,
+            cv=self.cv,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            **self._fit_options(),
+        )
+        self._report([params for params, _ in offered], selection)
+        best: int = selection.best
+        self.best_candidate_, chosen = offered[best]
+        return chosen
+
+    def _split(self, X: Array) -> tuple[Array, Array]:
+        n_held_out = max(1, round(self.validation_fraction * len(X)))
+        if len(X) - n_held_out < 2:
+            raise ValueError(
+                f"early_stopping with validation_fraction={self.validation_fraction} leaves "
+                f"{len(X) - n_held_out} of {len(X)} records to fit; at least 2 are needed"
+            )
+        order = as_generator(self.random_state).permutation(len(X))
+        return X[np.sort(order[n_held_out:])], X[np.sort(order[:n_held_out])]
