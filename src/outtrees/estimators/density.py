@@ -260,7 +260,8 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
 
         Normalised exactly, and the same whatever other records are in X. O(n T D).
         """
-        return leaf_log_density(self.mutation_, self.X_, self._known(X))
+        records = self._known(X)
+        return leaf_log_density(self.mutation_, self.X_, records)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the sum of the log-densities of the records."""
@@ -272,7 +273,8 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         log p(X_ ∪ X) − log p(X_). It is **not** a normalised density: see
         `outtrees.likelihood.log_predictive_ratio`. O((T + n)³).
         """
-        return log_predictive_ratio(self.mutation_, self.X_, self._known(X))
+        records = self._known(X)
+        return log_predictive_ratio(self.mutation_, self.X_, records)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Ints]:
         """Return a new population by the paper's recipe (section 2): records and their parents.

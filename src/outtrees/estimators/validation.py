@@ -58,6 +58,7 @@ def check_records(
         raise ValueError("X is None; pass the records as an array of shape (n_samples, n_features)")
     if reset:
         _refuse_duplicate_names(X)
+    _refuse_dates(X)
     try:
         checked = validate_data(
             estimator,
@@ -87,12 +88,25 @@ def _refuse_duplicate_names(X: Any) -> None:
             )
 
 
+def _refuse_dates(X: Any) -> None:
+    """A column of dates alone would pass as nanoseconds; beside others its error is unreadable."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is not None and hasattr(X, "columns"):
+        pairs = zip(X.columns, list(dtypes), strict=True)
+        dates = [name for name, dtype in pairs if getattr(dtype, "kind", "") in ("m", "M")]
+    else:
+        kind = getattr(getattr(X, "dtype", None), "kind", "")
+        dates = [0] if kind in ("m", "M") else []
+    if dates:
+        raise ValueError(f"column {dates[0]!r} is a date; convert it to a number first")
+
+
 def _explained(X: Any, error: Exception) -> Exception | None:
     """Return an error that names the place, or None if scikit-learn's own says enough."""
     if str(error).startswith("Input X contains NaN"):
         return ValueError(
-            "Input X contains NaN.\nOutTreeImputer accepts NaN: fill the missing cells in with it, "
-            "or drop those records."
+            "Input X contains NaN.\nFill the missing cells in first, for example with "
+            "scikit-learn's KNNImputer (an OutTreeImputer is planned), or drop those records."
         )
     if isinstance(X, (list, tuple)) and X and all(isinstance(row, (list, tuple)) for row in X):
         lengths = [len(row) for row in X]
@@ -102,8 +116,6 @@ def _explained(X: Any, error: Exception) -> Exception | None:
                     f"rows have different lengths: row 0 has {lengths[0]}, row {row} has {length}"
                 )
     for name, column in _columns(X):
-        if column.dtype.kind == "M":
-            return ValueError(f"column {name!r} is a date; convert it to a number first")
         if column.dtype.kind not in "OUS":
             continue
         for row, cell in enumerate(column):
@@ -161,7 +173,7 @@ def warn_of_degenerate_records(
             f"(there are {T} rows, and prior_strength=0)"
         )
     for d in np.flatnonzero(spread == 0):
-        name = d if names is None else names[d]
+        name = int(d) if names is None else str(names[d])
         warnings.warn(
             f"column {name!r} is constant; covariance regularised by "
             f"reg_covar={mutation.reg_covar}",
