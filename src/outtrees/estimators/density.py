@@ -31,7 +31,7 @@ from outtrees.likelihood import (
     log_predictive_ratio,
     tree_distribution,
 )
-from outtrees.mutations import _BY_NAME, Mutation, make_mutation
+from outtrees.mutations import MUTATIONS, Mutation, make_mutation
 from outtrees.mutations.checks import Array, as_generator
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.weights import Ints
@@ -147,7 +147,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "mutation": [StrOptions({"auto", *_BY_NAME}), Mutation],
+        "mutation": [StrOptions({"auto", *MUTATIONS}), Mutation],
         "solver": [StrOptions(set(SOLVERS))],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -205,7 +205,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        known = isinstance(self.mutation, Mutation) or self.mutation in _BY_NAME
+        known = isinstance(self.mutation, Mutation) or self.mutation in MUTATIONS
         tags.input_tags.allow_nan = known and make_mutation(self.mutation).allows_missing
         return tags
 

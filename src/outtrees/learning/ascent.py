@@ -59,7 +59,7 @@ def fit_lbfgs(
             # a wall above all values, sloping back to where the search came from.
             back = z - (accepted.params - origin) / units
             height = abs(accepted.log_posterior) + 1e3
-            return height, height * back / max(float(back @ back), 1e-300)
+            return height, height * back / float(back @ back)
         return -point.log_posterior, -units * point.gradient
 
     def after_step(intermediate_result: OptimizeResult) -> None:

@@ -14,6 +14,7 @@ from outtrees.mutations.poisson import PoissonMutation
 from outtrees.mutations.product import ProductMutation
 
 __all__ = [
+    "MUTATIONS",
     "BernoulliMutation",
     "CategoricalMutation",
     "GaussianMutation",
@@ -25,7 +26,7 @@ __all__ = [
     "make_mutation",
 ]
 
-_BY_NAME: dict[str, Callable[[], Mutation]] = {
+MUTATIONS: dict[str, Callable[[], Mutation]] = {
     "gaussian": GaussianMutation,
     "parzen": lambda: GaussianMutation(transition="identity"),
     "iid": lambda: GaussianMutation(transition="zero"),
@@ -48,9 +49,9 @@ def make_mutation(mutation: str | Mutation) -> Mutation:
     """
     if isinstance(mutation, Mutation):
         return mutation
-    if isinstance(mutation, str) and mutation in _BY_NAME:
-        return _BY_NAME[mutation]()
-    names = ", ".join(repr(name) for name in _BY_NAME)
+    if isinstance(mutation, str) and mutation in MUTATIONS:
+        return MUTATIONS[mutation]()
+    names = ", ".join(repr(name) for name in MUTATIONS)
     raise ValueError(
         f"mutation is expected to be a Mutation or one of {names}, but got {mutation!r}."
     )

@@ -59,6 +59,18 @@ def best_arborescence(weight: Floats, root_weight: Floats) -> Arborescence:
     )
 
 
+def certified_arborescence(weight: Floats, root_weight: Floats) -> Arborescence:
+    """Return the best out-tree after checking that its weight meets the bound."""
+    best = best_arborescence(weight, root_weight)
+    scale = max(1.0, float(np.abs(best.gain).max()))
+    if not abs(best.bound - best.weight) <= 1e-12 * scale * len(best.gain):
+        raise ArithmeticError(
+            f"the best tree weighs {best.weight} but the bound is {best.bound}: "
+            "please report this as a bug"
+        )
+    return best
+
+
 class _Groups:
     """Nodes (0 … n−1) and the groups they were contracted into (from n on)."""
 

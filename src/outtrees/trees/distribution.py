@@ -13,15 +13,14 @@ from numpy.typing import ArrayLike
 
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees import elimination, extended, support, weights
-from outtrees.trees.arborescence import Arborescence, best_arborescence, total_weight
+from outtrees.trees.arborescence import certified_arborescence, total_weight
 from outtrees.trees.conditioning import condition
 from outtrees.trees.parents import are_out_trees, check_parents
+from outtrees.trees.probabilities import read_only, settled, weighted
 from outtrees.trees.ranking import ranked_arborescences
 from outtrees.trees.root_count import root_count_distribution
-from outtrees.trees.sampling import SamplingTables, sampling_tables
+from outtrees.trees.sampling import RandomState, SamplingTables, as_generator, sampling_tables
 from outtrees.trees.weights import Floats, Ints
-
-RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
 class Tree(NamedTuple):
@@ -147,7 +146,7 @@ class OutTreeDistribution:
         if rooted is None:
             wide = extended.eliminate(self._weights, self._anchor)
             rooted = wide.log_z_rooted(self._possible_roots)
-        return _read_only(rooted)
+        return read_only(rooted)
 
     @cached_property
     def edge_marginals(self) -> Floats:
@@ -176,8 +175,8 @@ class OutTreeDistribution:
         return fsum(
             [
                 e.log_z_scaled,
-                *-_weighted(edge, log_scaled).sum(axis=1),
-                *-_weighted(root, log_rho),
+                *-weighted(edge, log_scaled).sum(axis=1),
+                *-weighted(root, log_rho),
             ]
         )
 
@@ -194,7 +193,7 @@ class OutTreeDistribution:
         if not self._lifted:
             raise ValueError("number_of_roots needs roots='any'; a single-root tree has one root")
         probabilities = root_count_distribution(self._elimination.absorption()[1:, 1:])
-        return _settled(probabilities, self.n_records)
+        return settled(probabilities, self.n_records)
 
     # ------------------------------------------------------------------ single trees
 
@@ -224,7 +223,7 @@ class OutTreeDistribution:
         """
         if n < 0:
             raise ValueError(f"the number of trees must be at least 0; got {n}")
-        return self._to_records(self._tables.draw(n, _generator(random_state)))
+        return self._to_records(self._tables.draw(n, as_generator(random_state)))
 
     def mode(self) -> Tree:
         """Return the most probable tree and its log-probability. Exact and certified; O(T²).
@@ -232,7 +231,7 @@ class OutTreeDistribution:
         Chu–Liu/Edmonds; the tree's weight is checked against the upper bound that the
         algorithm's own dual solution puts on every tree.
         """
-        best = _certified(best_arborescence(self._weights.log_beta, self._weights.log_root))
+        best = certified_arborescence(self._weights.log_beta, self._weights.log_root)
         return Tree(self._to_records(best.parents), best.weight - self.log_z)
 
     def best(self, k: int) -> list[Tree]:
@@ -251,7 +250,7 @@ class OutTreeDistribution:
         edge, root = self._marginals
         edge = np.where(self._weights.log_beta > -np.inf, edge, -np.inf)
         root = np.where(self._weights.log_root > -np.inf, root, -np.inf)
-        best = _certified(best_arborescence(edge, root))
+        best = certified_arborescence(edge, root)
         # In a lifted forest the virtual root is right in every tree, and no record.
         expected = total_weight(edge, root, best.parents) - self._lifted
         return Consensus(self._to_records(best.parents), expected)
@@ -348,7 +347,7 @@ class OutTreeDistribution:
     @cached_property
     def _marginals(self) -> tuple[Floats, Floats]:
         edge, root = self._elimination.marginals()
-        return _read_only(_settled(edge, self._weights.n)), _read_only(root)
+        return read_only(settled(edge, self._weights.n)), read_only(root)
 
     @cached_property
     def _tables(self) -> SamplingTables:
@@ -358,50 +357,8 @@ class OutTreeDistribution:
         try:
             return OutTreeDistribution(self.log_beta).log_z_rooted
         except NoSpanningTreeError:
-            return _read_only(np.full(self.n_records, -np.inf))
+            return read_only(np.full(self.n_records, -np.inf))
 
     def _to_records(self, parents: Ints) -> Ints:
         """Return parents (…, n) of nodes as parents (…, T) of records."""
         return parents[..., self._lifted :] - self._lifted
-
-
-def _read_only(array: Floats) -> Floats:
-    array.flags.writeable = False
-    return array
-
-
-def _weighted(probabilities: Floats, log_values: Floats) -> Floats:
-    """Return probabilities · log_values, with 0 · −inf = 0: what never happens costs nothing."""
-    product = np.zeros_like(probabilities)
-    possible = (probabilities > 0) & (log_values > -np.inf)
-    np.multiply(probabilities, log_values, out=product, where=possible)
-    return product
-
-
-def _settled(probabilities: Floats, n: int) -> Floats:
-    """Return the probabilities with the negative ones, which must be rounding, set to 0.
-
-    A marginal is the difference of numbers up to the expected number of children, so rounding
-    may leave an impossible edge at −1e-17. Anything lower would be an error in this library.
-    """
-    if probabilities.min() < -1e-14 * n:
-        raise ArithmeticError(
-            f"a probability came out as {probabilities.min()}: please report this as a bug"
-        )
-    return np.maximum(probabilities, 0.0, out=probabilities)
-
-
-def _certified(best: Arborescence) -> Arborescence:
-    scale = max(1.0, float(np.abs(best.gain).max()))
-    if not abs(best.bound - best.weight) <= 1e-12 * scale * len(best.gain):
-        raise ArithmeticError(
-            f"the best tree weighs {best.weight} but the bound is {best.bound}: "
-            "please report this as a bug"
-        )
-    return best
-
-
-def _generator(random_state: RandomState) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    return np.random.default_rng(random_state)

@@ -20,6 +20,7 @@ from outtrees.trees.elimination import Elimination
 from outtrees.trees.extended import Exponents, ExtendedElimination, doubles, split
 from outtrees.trees.weights import Floats, Ints
 
+RandomState = int | np.random.Generator | np.random.RandomState | None
 Number = TypeVar("Number", np.float64, np.int64)
 
 _CHUNK = 64  # trees per random stream: fixed, so that the number of threads changes no draw
@@ -62,6 +63,13 @@ class SamplingTables:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 list(pool.map(fill, streams, chunks))
         return trees
+
+
+def as_generator(random_state: RandomState) -> np.random.Generator:
+    """Return a generator for any of scikit-learn's and NumPy's ways to seed one."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    return np.random.default_rng(random_state)
 
 
 def sampling_tables(e: Elimination | ExtendedElimination) -> SamplingTables:
