@@ -81,16 +81,16 @@ def test_a_refit_that_lowers_the_posterior_is_reported():
     ids=repr,
 )
 def test_all_solvers_reach_the_same_maximum(template):
-    X = REAL[::2]
-    start = template.start(X, random_state=0)
-    fits = {name: solver(start, X, tol=1e-9, max_iter=1500) for name, solver in SOLVERS.items()}
+    """From this start, with these records; on others their paths may end at different maxima."""
+    start = template.start(REAL, random_state=0)
+    fits = {name: solver(start, REAL, tol=1e-10, max_iter=1500) for name, solver in SOLVERS.items()}
     best = fits["em"]
     for name, fit in fits.items():
         assert fit.converged, name
         assert (np.diff(fit.log_likelihoods) >= 0).all()
         assert fit.log_likelihoods[-1] == pytest.approx(best.log_likelihoods[-1], abs=1e-6)
         np.testing.assert_allclose(fit.mutation.params, best.mutation.params, atol=2e-3)
-        gradient = log_posterior_and_gradient(fit.mutation, X)[1]
+        gradient = log_posterior_and_gradient(fit.mutation, REAL)[1]
         assert np.abs(gradient).max() < 0.05
     assert best.log_likelihoods[-1] > best.log_likelihoods[0] + 1
 

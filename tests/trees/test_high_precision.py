@@ -120,3 +120,20 @@ def test_the_edge_of_the_range():
         assert np.abs(dist.root_marginals - root).max() <= 1e-13
     assert taken == sorted(taken, reverse=True)
     assert 0 < sum(taken) < len(taken)
+
+
+def test_times_that_multiply_beyond_the_range():
+    """Pivots each within range whose product is not: refused before anything overflows."""
+    T = 12
+    log_beta = np.full((T, T), -np.inf)
+    for k in range(1, T):
+        log_beta[k, k - 1] = -250.0  # each record leaves for the one before it at rate e^-250,
+        log_beta[k - 1, k] = 0.0  # and comes back at rate 1
+    log_root = np.zeros(T)
+    weights = check(log_beta, log_root)
+    assert elimination.eliminate(weights, 0) is None
+    log_z, log_z_rooted, edge, _ = precise_sums(log_beta, log_root)
+    dist = OutTreeDistribution(log_beta, log_root)
+    assert dist.log_z == pytest.approx(log_z, rel=1e-12, abs=1e-12)
+    np.testing.assert_allclose(dist.log_z_rooted, log_z_rooted, rtol=1e-12, atol=1e-12)
+    assert np.abs(dist.edge_marginals - edge).max() <= 1e-13

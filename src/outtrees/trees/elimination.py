@@ -183,9 +183,9 @@ def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
         block = q[lo:hi, lo:hi]
         if not _eliminate_block(block, q[lo:hi, :lo].sum(axis=1), s[lo:hi], first=int(lo == 0)):
             return None
-        panel = _Panel(lo, hi, *_inverses(block, s[lo:hi]))
-        if panel.inv_su.max() > _LIMIT:
+        if _longest_time(block, s[lo:hi]) > _LIMIT:
             return None
+        panel = _Panel(lo, hi, *_inverses(block, s[lo:hi]))
         if lo > 0:
             q[lo:hi, :lo] = panel.inv_su @ q[lo:hi, :lo]
             q[:lo, lo:hi] = q[:lo, lo:hi] @ panel.inv_ip
@@ -209,6 +209,20 @@ def _eliminate_block(block: Floats, beyond: Floats, s: Floats, first: int) -> bo
         work[:k, : k + 1] += work[:k, k + 1, None] * row
     block[:] = work[:, 1:]
     return True
+
+
+def _longest_time(block: Floats, s: Floats) -> float:
+    """Return the largest column sum of (S − U)⁻¹, or inf as soon as it passes the limit.
+
+    Each is the time spent in a node before the chain leaves the block's later nodes for good;
+    stopping at the limit means that nothing here can overflow, nor in the inverse afterwards.
+    """
+    time = np.zeros(len(s))
+    for k in range(len(s)):
+        time[k] = (1.0 + time[:k] @ block[:k, k]) / s[k]
+        if time[k] > _LIMIT:
+            return np.inf
+    return float(time.max())
 
 
 def _inverses(block: Floats, s: Floats) -> tuple[Floats, Floats]:
