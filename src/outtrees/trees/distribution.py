@@ -83,8 +83,8 @@ class OutTreeDistribution:
            [0.5  , 0.   , 0.094],
            [0.125, 0.75 , 0.   ]])
     >>> parents, log_prob = dist.mode()
-    >>> parents, round(np.exp(log_prob), 3)
-    (array([-1,  0,  1]), 0.375)
+    >>> parents, f"{np.exp(log_prob):.3f}"
+    (array([-1,  0,  1]), '0.375')
     """
 
     def __init__(
