@@ -31,6 +31,7 @@ test-all: lint
 
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/density_cost.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
