@@ -134,3 +134,15 @@ def test_the_virtual_root_is_no_spanning_tree_problem_of_log_z_rooted():
     dist = OutTreeDistribution(blocks(2, 2), roots="any")
     assert np.isneginf(dist.log_z_rooted).all()
     assert dist.number_of_roots()[1] == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("roots", ["single", "any"])
+def test_the_widest_spread_that_is_accepted(roots):
+    """Just below the limit everything is a number; just above it is refused."""
+    wide = [[0.0, -np.inf, -np.inf], [-3.2e14, 0.0, -1.0], [-3.3e14, -2.0, 0.0]]
+    dist = OutTreeDistribution(wide, roots=roots)
+    assert np.isfinite(dist.log_z)
+    total = dist.edge_marginals.sum(axis=1) + dist.root_marginals
+    np.testing.assert_allclose(total, 1.0)
+    with pytest.raises(InvalidWeightsError, match="too wide for 3 records"):
+        OutTreeDistribution([[0.0, 0.0, 0.0], [-3.4e14, 0.0, -1.0], [0.0, 0.0, 0.0]], roots=roots)

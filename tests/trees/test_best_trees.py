@@ -1,11 +1,15 @@
 """The certificate of the best tree, and ranking at sizes enumeration does not reach."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from outtrees import OutTreeDistribution
+from outtrees.trees import arborescence
 from outtrees.trees.arborescence import best_arborescence
 from outtrees.trees.parents import are_out_trees
+from outtrees.trees.probabilities import settled
 from weightings import clusters, random_weights
 
 
@@ -77,3 +81,12 @@ def test_ties():
 def test_best_needs_a_number():
     with pytest.raises(ValueError, match="k must be at least 1; got 0"):
         OutTreeDistribution([[0.0]]).best(0)
+
+
+def test_checks_on_our_own_results_can_fail(monkeypatch):
+    with pytest.raises(ArithmeticError, match=r"a probability came out as -0\.1"):
+        settled(np.array([1.1, -0.1]), 2)
+    wrong = replace(best_arborescence(np.array([[-np.inf]]), np.zeros(1)), bound=1.0)
+    monkeypatch.setattr(arborescence, "best_arborescence", lambda *_: wrong)
+    with pytest.raises(ArithmeticError, match=r"weighs 0\.0 but the bound is 1\.0"):
+        arborescence.certified_arborescence(np.array([[-np.inf]]), np.zeros(1))

@@ -6,6 +6,7 @@ import pytest
 from outtrees import NoSpanningTreeError, OutTreeDistribution
 from outtrees.trees import enumeration
 from outtrees.trees.enumeration import EnumeratedDistribution, all_trees
+from outtrees.trees.support import edge_is_possible
 from weightings import clusters, random_weights
 
 ROOTS = ["single", "any"]
@@ -101,6 +102,37 @@ def test_kl(roots):
     assert infinite > 10
 
 
+def test_kl_is_infinite_however_rare_the_tree():
+    """An edge or root of probability e^-800 that the other forbids; its marginal is 0."""
+    log_beta = np.zeros((3, 3))
+    log_beta[2, 1] = -800.0
+    forbids = log_beta.copy()
+    forbids[2, 1] = -np.inf
+    assert OutTreeDistribution(log_beta).kl(OutTreeDistribution(forbids)) == np.inf
+    rare = OutTreeDistribution(np.zeros((2, 2)), [0.0, -800.0])
+    assert rare.kl(OutTreeDistribution(np.zeros((2, 2)), [0.0, -np.inf])) == np.inf
+
+
+def test_kl_is_finite_where_only_impossible_edges_are_forbidden():
+    """The graph decides, not the trace that rounding leaves: against enumeration."""
+    rng = np.random.default_rng(11)
+    impossible = 0
+    for _ in range(150):
+        T = int(rng.integers(3, 6))
+        log_beta, log_root = random_weights(rng, T, 2.0, 0.5)
+        slow = EnumeratedDistribution(log_beta, log_root)
+        if np.isneginf(slow.log_weights).all():
+            continue
+        dist = OutTreeDistribution(log_beta, log_root)
+        used = slow.edge_marginals > 0
+        for u, v in np.argwhere(log_beta > -np.inf):
+            assert edge_is_possible(dist._weights, u, v) == used[u, v]
+            if not used[u, v]:
+                impossible += 1
+                assert dist.kl(dist.given(not_parent=[(u, v)])) == pytest.approx(0.0, abs=1e-12)
+    assert impossible > 50
+
+
 @pytest.mark.parametrize("roots", ROOTS)
 def test_given_is_enumeration_restricted(roots):
     rng = np.random.default_rng(8)
@@ -178,3 +210,13 @@ def test_the_papers_formulas_where_they_are_well_conditioned():
             assert formula(beta, root) == pytest.approx(dist.log_z, abs=1e-10)
         inverse = enumeration.edge_marginals_by_inverse(beta, root)
         assert np.abs(inverse - dist.edge_marginals).max() <= 1e-11
+
+
+def test_a_constant_added_to_a_row_costs_no_digit_of_a_probability():
+    rng = np.random.default_rng(12)
+    log_beta = np.round(rng.normal(size=(30, 30)) * 2**20) / 2**20  # so that adding 1e6 is exact
+    log_root = np.zeros(30)
+    dist = OutTreeDistribution(log_beta, log_root)
+    moved = OutTreeDistribution(log_beta + 1e6, log_root + 1e6)
+    tree = dist.sample(1, 0)[0]
+    assert moved.log_prob(tree) == pytest.approx(dist.log_prob(tree), abs=1e-12)

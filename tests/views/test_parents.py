@@ -35,5 +35,7 @@ def test_picture_draws_each_likely_edge_once():
     assert plot_parents(pair(), [[0, 0], [1, 1]], ["Ann", "Bob"], min_support=0.3, ax=ax) is ax
     assert [text.get_text() for text in ax.texts] == ["", "Ann", "Bob"]
     plt.close()
+    with pytest.raises(ValueError, match="got 1 for 2 records"):
+        plot_parents(pair(), [[0, 0], [1, 1]], np.array(["Ann"]))
     with pytest.raises(ValueError, match=r"shape \(2, 2\); got \(3, 2\)"):
         plot_parents(pair(), np.zeros((3, 2)))

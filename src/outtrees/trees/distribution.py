@@ -64,9 +64,10 @@ class OutTreeDistribution:
 
     Notes
     -----
-    Cost: O(T³), as one LU factorisation (``log_z``) or one matrix inverse (marginals); memory:
-    three T × T arrays. Weights may differ by any factor: where a double cannot hold them, an
-    extended range takes over by itself.
+    Cost: O(T³), as one LU factorisation (``log_z``) or one matrix inverse (marginals); memory at
+    most 3.5 T × T arrays for these (forests 5.5, the extended range 8, ``sample`` 12). Weights
+    may differ by any factor: where a double cannot hold them, an extended range takes over by
+    itself.
 
     Examples
     --------
@@ -204,11 +205,10 @@ class OutTreeDistribution:
         """
         array = check_parents(parents, self.n_records)
         trees = np.atleast_2d(array)
-        log_weights = np.full(len(trees), -np.inf)
+        log_probs = np.full(len(trees), -np.inf)
         for i in np.flatnonzero(are_out_trees(trees, single_root=not self._lifted)):
-            log_weights[i] = total_weight(self.log_beta, self.log_root, trees[i])
-        result = log_weights - self.log_z
-        return result if array.ndim == 2 else float(result[0])
+            log_probs[i] = self._log_prob(trees[i])
+        return log_probs if array.ndim == 2 else float(log_probs[0])
 
     def sample(self, n: int = 1, random_state: RandomState = None) -> Ints:
         """Return n independent trees, (n, T) parents with −1 at roots. Exact.
@@ -232,14 +232,16 @@ class OutTreeDistribution:
         algorithm's own dual solution puts on every tree.
         """
         best = certified_arborescence(self._weights.log_beta, self._weights.log_root)
-        return Tree(self._to_records(best.parents), best.weight - self.log_z)
+        parents = self._to_records(best.parents)
+        return Tree(parents, self._log_prob(parents))
 
     def best(self, k: int) -> list[Tree]:
         """Return the k most probable trees in order (fewer if there are fewer)."""
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k}")
         ranked = ranked_arborescences(self._weights.log_beta, self._weights.log_root)
-        return [Tree(self._to_records(p), w - self.log_z) for p, w in islice(ranked, k)]
+        trees = [self._to_records(parents) for parents, _ in islice(ranked, k)]
+        return [Tree(parents, self._log_prob(parents)) for parents in trees]
 
     def consensus(self) -> Consensus:
         """Return the tree with the most expected right parents, and that expectation.
@@ -292,17 +294,20 @@ class OutTreeDistribution:
             raise ValueError(f"cannot compare {self!r} with {other!r}: they hold different trees")
         mine, theirs = self._weights, other._weights
         edge, root = self._marginals
-        for u, v in np.argwhere((edge > 0) & np.isneginf(theirs.log_beta)):
-            # Rounding may leave a trace of an edge that no tree holds, so ask the graph.
-            if support.edge_is_possible(mine, u, v):
-                return np.inf
-        if np.any((root > 0) & np.isneginf(theirs.log_root)):
+        # Where they forbid what mine allows, ask the graph: a marginal may have underflowed to 0,
+        # and rounding may leave a trace of an edge that no tree holds.
+        forbidden = (mine.log_beta > -np.inf) & np.isneginf(theirs.log_beta)
+        if any(support.edge_is_possible(mine, u, v) for u, v in np.argwhere(forbidden)):
+            return np.inf
+        mine_root = mine.log_root[self._possible_roots] > -np.inf
+        if np.any(mine_root & np.isneginf(theirs.log_root[self._possible_roots])):
             return np.inf
         log_ratio = np.zeros_like(edge)
         both = (mine.log_beta > -np.inf) & (theirs.log_beta > -np.inf)
         np.subtract(mine.log_beta, theirs.log_beta, out=log_ratio, where=both)
         root_ratio = np.zeros_like(root)
-        np.subtract(mine.log_root, theirs.log_root, out=root_ratio, where=root > 0)
+        rooted = (mine.log_root > -np.inf) & (theirs.log_root > -np.inf)
+        np.subtract(mine.log_root, theirs.log_root, out=root_ratio, where=rooted)
         terms = [*(edge * log_ratio).sum(axis=1), *(root * root_ratio)]
         return fsum([*terms, -self.log_z, other.log_z])
 
@@ -352,6 +357,20 @@ class OutTreeDistribution:
     @cached_property
     def _tables(self) -> SamplingTables:
         return sampling_tables(self._elimination)
+
+    def _log_prob(self, parents: Ints) -> float:
+        """Log-probability of one tree, in one exact sum: log Z alone would round its scales."""
+        e = self._elimination
+        child = np.flatnonzero(parents >= 0)
+        return fsum(
+            [
+                *self.log_beta[child, parents[child]],
+                *self.log_root[parents < 0],
+                *-e.log_scale,
+                -e.root_shift,
+                -e.log_z_scaled,
+            ]
+        )
 
     def _single_root_sums(self) -> Floats:
         try:

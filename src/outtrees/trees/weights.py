@@ -18,9 +18,10 @@ from outtrees.errors import InvalidWeightsError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-# The extended range counts powers of two in 64-bit integers; a ratio of two tree weights
-# holds at most n edges, so n times the spread of one edge has to fit.
-_LARGEST_TREE_SPREAD = 2.0e18
+# A ratio of two tree weights holds at most n edges. Up to this size of n times the spread of one
+# edge, doubles still tell one nat from the next, and the 64-bit exponents of the extended range
+# are far from their end.
+_LARGEST_TREE_SPREAD = 1.0e15
 
 
 @dataclass(frozen=True)

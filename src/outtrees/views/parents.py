@@ -32,9 +32,7 @@ def parent_table(
     Bob from (root): 0.25
     """
     T = dist.n_records
-    labels = [str(i) for i in range(T)] if names is None else [str(name) for name in names]
-    if len(labels) != T:
-        raise ValueError(f"names must hold one name per record; got {len(labels)} for {T} records")
+    labels = _labels(dist, names) or [str(i) for i in range(T)]
     support = np.column_stack([dist.edge_marginals, dist.root_marginals])
     rows = []
     for child in range(T):
@@ -61,9 +59,10 @@ def plot_parents(
     xy = np.asarray(positions, dtype=np.float64)
     if xy.shape != (dist.n_records, 2):
         raise ValueError(f"positions must have shape ({dist.n_records}, 2); got {xy.shape}")
+    labels = _labels(dist, names)
     ax = plt.gca() if ax is None else ax
     for child, parent in np.argwhere(dist.edge_marginals >= min_support):
-        support = float(dist.edge_marginals[child, parent])
+        support = min(1.0, float(dist.edge_marginals[child, parent]))  # rounding, not for alpha
         arrow = {
             "arrowstyle": "-|>,head_width=0.25,head_length=0.5",
             "color": "tab:blue",
@@ -76,9 +75,21 @@ def plot_parents(
         }
         ax.annotate("", xy=xy[child], xytext=xy[parent], arrowprops=arrow)
     ax.scatter(*xy.T, s=30, color="white", edgecolor="black", zorder=3)
-    rings = np.column_stack([np.tile([0.8, 0.1, 0.1], (len(xy), 1)), dist.root_marginals])
+    rings = np.column_stack(
+        [np.tile([0.8, 0.1, 0.1], (len(xy), 1)), np.minimum(dist.root_marginals, 1.0)]
+    )
     ax.scatter(*xy.T, s=110, facecolor="none", edgecolor=rings, linewidth=2, zorder=2)
-    for name, (x, y) in zip(names or [], xy, strict=names is not None):
-        ax.annotate(str(name), (x, y), xytext=(6, 6), textcoords="offset points", fontsize=9)
+    for name, (x, y) in zip(labels, xy, strict=False):
+        ax.annotate(name, (x, y), xytext=(6, 6), textcoords="offset points", fontsize=9)
     ax.margins(0.12)
     return ax
+
+
+def _labels(dist: OutTreeDistribution, names: Sequence[str] | None) -> list[str]:
+    """Return the names as text, one per record; none if none are given."""
+    labels = [] if names is None else [str(name) for name in names]
+    if names is not None and len(labels) != dist.n_records:
+        raise ValueError(
+            f"names must hold one name per record; got {len(labels)} for {dist.n_records} records"
+        )
+    return labels
