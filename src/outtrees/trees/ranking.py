@@ -78,18 +78,19 @@ def _cheapest_change(
     """
     n = len(root_weight)
     below = _descendants(best.parents)
+    groups = _members_and_gains(best)
     smallest, change = np.inf, (-1, -1)
     for child in range(n):
         edge = (child, int(best.parents[child]))
         if edge in trees.kept:
             continue
-        members, paid = _members_and_gains(best, int(best.entered[child]))
+        members, paid = groups[int(best.entered[child])]
         if edge[1] < 0:
             gains = root_weight[members] - paid
             gains[members == child] = -np.inf
         else:
             gains = weight[members] - paid[:, None]
-            gains[:, below[members].any(axis=0)] = -np.inf
+            gains[:, below[child]] = -np.inf  # the group is entered at child: all of it is below
             gains[members == child, edge[1]] = -np.inf
         loss = float(best.gain[best.entered[child]] - gains.max())
         if loss < smallest:
@@ -109,15 +110,17 @@ def _descendants(parents: Ints) -> np.ndarray[tuple[int, int], np.dtype[np.bool_
     return below
 
 
-def _members_and_gains(best: Arborescence, group: int) -> tuple[Ints, Floats]:
-    """Return the nodes of a group, and for each what was gained on the way up to the group."""
-    members, paid = [], []
+def _members_and_gains(best: Arborescence) -> dict[int, tuple[Ints, Floats]]:
+    """Return each entered group's nodes, and for each what was gained on the way up to it."""
+    found: dict[int, list[tuple[int, float]]] = {int(group): [] for group in best.entered}
     for node in range(len(best.parents)):
-        total, g = 0.0, node
-        while g != group and g >= 0:
-            total += best.gain[g]
-            g = int(best.inside[g])
-        if g == group:
-            members.append(node)
-            paid.append(total)
-    return np.array(members), np.array(paid)
+        paid, group = 0.0, node
+        while group >= 0:
+            if group in found:
+                found[group].append((node, paid))
+            paid += float(best.gain[group])
+            group = int(best.inside[group])
+    return {
+        group: (np.array([node for node, _ in rows]), np.array([paid for _, paid in rows]))
+        for group, rows in found.items()
+    }
