@@ -16,7 +16,6 @@ def condition(
     parent: Mapping[int, int],
     not_parent: Iterable[tuple[int, int]],
     root: int | None,
-    single_root: bool,
 ) -> tuple[Floats, Floats]:
     """Return weights under which only the trees that agree with what is known are possible."""
     log_beta, log_root = log_beta.copy(), log_root.copy()
@@ -33,10 +32,8 @@ def condition(
     everyone = np.arange(T)
     for u, v in known.items():
         log_beta[u, everyone != v] = -np.inf
-        if v >= 0:
+        if v >= 0:  # where one root is asked for, a record without parents is it
             log_root[u] = -np.inf
-        elif single_root:
-            log_root[everyone != u] = -np.inf
     return log_beta, log_root
 
 

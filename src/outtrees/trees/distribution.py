@@ -284,7 +284,6 @@ class OutTreeDistribution:
             parent=parent or {},
             not_parent=not_parent,
             root=root,
-            single_root=not self._lifted,
         )
         return OutTreeDistribution(*known, roots=self.roots)
 
