@@ -8,10 +8,14 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 
 
-@pytest.mark.parametrize("page", [README, README.parent / "docs/density.md"], ids=lambda p: p.name)
-def test_python_blocks(page):
+PAGES = [README, *sorted((README.parent / "docs").glob("*.md"))]
+PAGES = [page for page in PAGES if "```python" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_blocks(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # examples may write files
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
-    assert blocks
     names = {}
     for block in blocks:
         exec(compile(block, str(page), "exec"), names)

@@ -1,29 +1,68 @@
 """Who came from whom, and what follows from not knowing: exact sums over all out-trees."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from outtrees.errors import InvalidWeightsError, NoSpanningTreeError, OutTreesError
-from outtrees.trees import OutTreeDistribution
+from outtrees.errors import (
+    InvalidWeightsError,
+    ModelFileError,
+    NoSpanningTreeError,
+    OutTreesError,
+    RecordsError,
+)
 
 if TYPE_CHECKING:
-    from outtrees.estimators import OutTreeDensity
+    from outtrees.ancestry import Ancestry
+    from outtrees.estimators import (
+        BayesianOutTree,
+        OutTreeClassifier,
+        OutTreeDensity,
+        OutTreeImputer,
+    )
+    from outtrees.records import Records, read_matrix, read_records
+    from outtrees.store import load, save
+    from outtrees.trees import OutTreeDistribution
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ancestry",
+    "BayesianOutTree",
     "InvalidWeightsError",
+    "ModelFileError",
     "NoSpanningTreeError",
+    "OutTreeClassifier",
     "OutTreeDensity",
     "OutTreeDistribution",
+    "OutTreeImputer",
     "OutTreesError",
+    "Records",
+    "RecordsError",
     "__version__",
+    "load",
+    "read_matrix",
+    "read_records",
+    "save",
 ]
+
+# Loaded at first use: NumPy, SciPy and scikit-learn (which brings pandas where it is installed)
+# take longer to import than `outtrees --help` may take.
+_AT_FIRST_USE = {
+    "Ancestry": "outtrees.ancestry",
+    "BayesianOutTree": "outtrees.estimators",
+    "OutTreeClassifier": "outtrees.estimators",
+    "OutTreeDensity": "outtrees.estimators",
+    "OutTreeImputer": "outtrees.estimators",
+    "OutTreeDistribution": "outtrees.trees",
+    "Records": "outtrees.records",
+    "load": "outtrees.store",
+    "read_matrix": "outtrees.records",
+    "read_records": "outtrees.records",
+    "save": "outtrees.store",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Estimators bring scikit-learn, which brings pandas where it is installed: at first use.
-    if name == "OutTreeDensity":
-        from outtrees.estimators import OutTreeDensity
-
-        return OutTreeDensity
+    if name in _AT_FIRST_USE:
+        return getattr(import_module(_AT_FIRST_USE[name]), name)
     raise AttributeError(f"module 'outtrees' has no attribute {name!r}")

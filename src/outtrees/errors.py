@@ -11,3 +11,11 @@ class InvalidWeightsError(OutTreesError, ValueError):
 
 class NoSpanningTreeError(OutTreesError, ValueError):
     """The allowed edges and roots leave no out-tree that reaches every record."""
+
+
+class RecordsError(OutTreesError, ValueError):
+    """Records that cannot be read as they stand; the message names file, line and column."""
+
+
+class ModelFileError(OutTreesError, ValueError):
+    """A model that cannot be saved, or a file that is no model, is damaged or is refused."""

@@ -2,6 +2,7 @@
 
 from outtrees.datasets.bundled import load_diabetes, load_heart, load_liver, load_zoo
 from outtrees.datasets.generators import make_out_tree, make_spiral, random_out_tree
+from outtrees.datasets.outbreak import make_outbreak
 
 __all__ = [
     "load_diabetes",
@@ -9,6 +10,7 @@ __all__ = [
     "load_liver",
     "load_zoo",
     "make_out_tree",
+    "make_outbreak",
     "make_spiral",
     "random_out_tree",
 ]

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees.datasets.generators import make_out_tree
+from outtrees.estimators.imputer_density import FittedTrees, fit_incomplete
 from outtrees.estimators.options import candidates, template
 from outtrees.estimators.validation import (
     check_params,
@@ -29,15 +30,15 @@ from outtrees.likelihood import (
     leaf_log_density,
     log_likelihood,
     log_predictive_ratio,
-    tree_distribution,
 )
 from outtrees.mutations import MUTATIONS, Mutation, make_mutation
 from outtrees.mutations.checks import Array, as_generator
-from outtrees.trees import OutTreeDistribution
 from outtrees.trees.weights import Ints
 
+_FITTED = ("mutation_", "_tree", "cv_results_", "best_candidate_", "validation_scores_")
 
-class OutTreeDensity(DensityMixin, BaseEstimator):
+
+class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
     """Density of records each of which descends from one unknown other record.
 
     Fitting maximises the tdid posterior log Z(θ) − (T − 1) log T + log_prior(θ) over the
@@ -81,8 +82,12 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         The number of folds for "auto".
     n_jobs : int, default=None
         The number of folds fitted at the same time, as in joblib.
+    missing : {"error", "integrate"}, default="error"
+        What to do with NaN, where the mutation does not take it as a value. "integrate" fits a
+        Gaussian or categorical mutation, a product of them or a mixture of these, with hidden
+        cells integrated out (max_iter steps), and averages over completions of the records.
     random_state : int, RandomState, Generator or None, default=None
-        For random starts, folds, and the records held out.
+        For random starts, folds, the records held out, and hidden cells.
     verbose : int, default=0
         1 prints a line for each step.
 
@@ -95,7 +100,8 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         With fitted parameters. The root's density stays that of the start, the iid fit: one
         record is the root, so there is no maximum over its parameters.
     X_ : array of shape (T, D)
-        The training records.
+        The training records. With hidden cells, `completed_` (M, T, D) has draws of them, and
+        marginals, sampled trees and `log_likelihood_` are averages over these.
     tree_ : OutTreeDistribution
         Over the training records, given `mutation_`; made when first asked for, O(T³).
     edge_marginals_ : array of shape (T, T) [child, parent]
@@ -163,6 +169,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         "prior_strength": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "cv": [Interval(Integral, 2, None, closed="left")],
+        "missing": [StrOptions({"error", "integrate"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
@@ -184,6 +191,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         reg_covar: float = 1e-6,
         cv: int = 5,
         n_jobs: int | None = None,
+        missing: str = "error",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -200,13 +208,15 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         self.reg_covar = reg_covar
         self.cv = cv
         self.n_jobs = n_jobs
+        self.missing = missing
         self.random_state = random_state
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         known = isinstance(self.mutation, Mutation) or self.mutation in MUTATIONS
-        tags.input_tags.allow_nan = known and make_mutation(self.mutation).allows_missing
+        takes_nan = known and make_mutation(self.mutation).allows_missing
+        tags.input_tags.allow_nan = takes_nan or self.missing == "integrate"
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -226,12 +236,19 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
             prior_strength=self.prior_strength,
             reg_covar=self.reg_covar,
         )
-        records = check_records(self, X, allows_missing=mutation.allows_missing, reset=True)
-        warn_of_degenerate_records(records, mutation, getattr(self, "feature_names_in_", None))
-        for name in ("mutation_", "_tree", "cv_results_", "best_candidate_", "validation_scores_"):
+        allows_missing = mutation.allows_missing or self.missing == "integrate"
+        records = check_records(self, X, allows_missing=allows_missing, reset=True)
+        for name in (*_FITTED, "completed_", "_completions"):
             self.__dict__.pop(name, None)
-        fit = self._stacked(records) if stacked else self._fitted(mutation, records)
-        if len(fit.validation_scores):
+        if self.missing == "integrate" and np.isnan(records).any():
+            fit, self._completions = fit_incomplete(self, mutation, records)
+            self.completed_ = self._completions.records
+        else:
+            warn_of_degenerate_records(records, mutation, getattr(self, "feature_names_in_", None))
+            fit = self._stacked(records) if stacked else self._fitted(mutation, records)
+        if "completed_" in self.__dict__:
+            log_likelihood_ = self._completions.mean_log_likelihood()
+        elif len(fit.validation_scores):
             log_likelihood_ = log_likelihood(fit.mutation, records)
             self.validation_scores_ = fit.validation_scores
         else:
@@ -261,6 +278,8 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         Normalised exactly, and the same whatever other records are in X. O(n T D).
         """
         records = self._known(X)
+        if self.missing == "integrate" and self._incomplete(records):
+            return self._completed().log_density(records)
         return leaf_log_density(self.mutation_, self.X_, records)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -274,6 +293,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         `outtrees.likelihood.log_predictive_ratio`. O((T + n)³).
         """
         records = self._known(X)
+        self._refuse_incomplete("log_predictive", records)
         return log_predictive_ratio(self.mutation_, self.X_, records)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Ints]:
@@ -290,33 +310,11 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         check_is_fitted(self, "mutation_")
         return make_out_tree(n_samples, self.mutation_, random_state)
 
-    def sample_trees(self, n_trees: int = 1, random_state: Any = None) -> Ints:
-        """Return out-trees of the training records from their posterior, (n_trees, T) parents."""
-        return self.tree_.sample(n_trees, random_state)
-
-    @property
-    def tree_(self) -> OutTreeDistribution:
-        """The distribution over out-trees of the training records."""
-        check_is_fitted(self, "mutation_")
-        if "_tree" not in self.__dict__:
-            self._tree = tree_distribution(self.mutation_, self.X_)
-        return self._tree
-
-    @property
-    def edge_marginals_(self) -> Array:
-        """P(training record u descends directly from v), (T, T) [child, parent]."""
-        return self.tree_.edge_marginals
-
-    @property
-    def root_marginals_(self) -> Array:
-        """P(training record r is the root), (T,)."""
-        return self.tree_.root_marginals
-
     # Inside -----------------------------------------------------------------------------------
 
     def _known(self, X: Any) -> Array:
         check_is_fitted(self, "mutation_")
-        allows_missing = self.mutation_.allows_missing
+        allows_missing = self.mutation_.allows_missing or self.missing == "integrate"
         return check_records(self, X, allows_missing=allows_missing, reset=False)
 
     def _fit_options(self) -> dict[str, Any]:

@@ -105,8 +105,8 @@ def _explained(X: Any, error: Exception) -> Exception | None:
     """Return an error that names the place, or None if scikit-learn's own says enough."""
     if str(error).startswith("Input X contains NaN"):
         return ValueError(
-            "Input X contains NaN.\nFill the missing cells in first, for example with "
-            "scikit-learn's KNNImputer (an OutTreeImputer is planned), or drop those records."
+            "Input X contains NaN.\nFill the missing cells in first with OutTreeImputer, which "
+            "accepts NaN, fit an OutTreeDensity with missing='integrate', or drop those records."
         )
     if isinstance(X, (list, tuple)) and X and all(isinstance(row, (list, tuple)) for row in X):
         lengths = [len(row) for row in X]

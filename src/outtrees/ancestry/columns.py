@@ -1,0 +1,162 @@
+"""From the columns of a table to the kernels that say how each changes, and their cells."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.errors import RecordsError
+from outtrees.mutations.columns import (
+    ColumnKernel,
+    Counts,
+    Drift,
+    Reversion,
+    Sticky,
+    Substitution,
+    Waiting,
+)
+from outtrees.records import Column, Records
+
+Array = NDArray[np.float64]
+_YES = {"1", "1.0", "true", "yes", "y", "t", "open", "censored"}
+
+
+class ModelColumn(NamedTuple):
+    """One column as the model sees it."""
+
+    name: str
+    kernel: ColumnKernel
+    values: Array  # (T, D)
+
+
+class DateOptions(NamedTuple):
+    """How dates are read: see `Ancestry`."""
+
+    until: str | None = None
+    censored: str | None = None
+    uncertainty: float = 0.0
+    mean: float | None = None
+    sd: float | None = None
+    table: Any = None
+    strict: bool = True
+    ties: bool = True
+
+
+def model_columns(
+    records: Records, dates: DateOptions, *, clock: bool, substitution: str
+) -> list[ModelColumn]:
+    """Return the kernel and the cells of every column that takes part.
+
+    Numbers revert, places drift, categories and labels stick, counts are thinned,
+    sequences are substituted, and children wait.
+    """
+    date = _main_date(records, dates)
+    has_dates = date is not None
+    result = []
+    for column in records.columns:
+        if column.name in (dates.until, dates.censored):
+            continue
+        if column.kind == "date":
+            values = date_cells(records, column, dates)
+            known = values[:, 0][~np.isnan(values[:, 0])]
+            whole = bool((known == np.round(known)).all())
+            kernel: ColumnKernel = Waiting(
+                mean=dates.mean,
+                sd=dates.sd,
+                table=dates.table,
+                strict=dates.strict,
+                unit=1.0 if whole else 0.0,
+                ties=dates.ties and whole,
+            )
+        elif column.kind == "continuous":
+            kernel, values = Reversion(), column.values
+        elif column.kind == "place":
+            kernel, values = Drift(offset=False, clock=clock and has_dates), column.values
+        elif column.kind == "count":
+            kernel, values = Counts(), column.values
+        elif column.kind == "sequence":
+            levels = tuple(column.levels or ())
+            model = substitution if levels == ("A", "C", "G", "T") else "JC69"
+            kernel, values = Substitution(levels, model), column.values
+        else:
+            kernel, values = Sticky(tuple(column.levels or ())), column.values
+        if np.isnan(values).all():
+            raise RecordsError(
+                f"column {column.name!r} has no value at all; fill it or ignore it "
+                f"(kinds={{{column.name!r}: 'ignore'}})"
+            )
+        result.append(ModelColumn(column.name, kernel, values))
+    return result
+
+
+def _main_date(records: Records, dates: DateOptions) -> Column | None:
+    """Return the one column of dates, None if there is none."""
+    aside = (dates.until, dates.censored)
+    found = [c for c in records.columns if c.kind == "date" and c.name not in aside]
+    if len(found) > 1:
+        names = ", ".join(repr(c.name) for c in found)
+        raise RecordsError(
+            f"one column of dates is expected, but {names} are dates; keep the one from which "
+            "children's dates are counted and give the others another kind, for example "
+            f"kinds={{{found[1].name!r}: 'ignore'}}"
+        )
+    if not found:
+        for name, value in (("until", dates.until), ("censored", dates.censored)):
+            if value is not None:
+                raise RecordsError(
+                    f"{name}={value!r} needs a column of dates, but there is none; name it, for "
+                    "example kinds={'onset': 'date'}"
+                )
+    return found[0] if found else None
+
+
+def date_cells(records: Records, column: Column, dates: DateOptions) -> Array:
+    """Return (date, end, half-width, open) of each record (T, 4), as `Waiting` reads it."""
+    T = len(records)
+    start = column.values[:, 0]
+    end = start.copy()
+    if dates.until is not None:
+        until = records.column(dates.until)
+        if until.kind != "date" or until.calendar != column.calendar:
+            raise RecordsError(
+                f"until={dates.until!r} is expected to be a column of dates like {column.name!r}; "
+                "write both as calendar dates or both as numbers"
+            )
+        last = until.values[:, 0]
+        end = np.where(np.isnan(last), start, last)
+        before = np.flatnonzero(end < start)
+        if len(before):
+            raise RecordsError(
+                f"record {records.ids[before[0]]!r} ends ({dates.until!r}) before it begins "
+                f"({column.name!r}); correct one of the two"
+            )
+    width = np.full(T, float(dates.uncertainty))
+    if column.uncertainty is not None:
+        width = width + column.uncertainty
+    still_open = np.zeros(T)
+    if dates.censored is not None:
+        flags = records.column(dates.censored).text
+        still_open = np.array([float(text.strip().lower() in _YES) for text in flags])
+    return np.column_stack([start, end, width, still_open])
+
+
+def recoded(new: Column, old: Column) -> Array:
+    """Return the cells of a new column in the codes of the old one, NaN for what it lacks."""
+    if new.kind != old.kind or new.calendar != old.calendar:
+        raise RecordsError(
+            f"column {new.name!r} is {new.kind} in the new records but {old.kind} in the fitted "
+            "ones; write it in the same way"
+        )
+    if old.kind == "sequence" and new.values.shape[1] != old.values.shape[1]:
+        raise RecordsError(
+            f"sequences of {old.values.shape[1]} sites are expected, but the new ones have "
+            f"{new.values.shape[1]}; align them with the old ones"
+        )
+    if old.levels is None or new.levels == old.levels:
+        return new.values
+    place = {level: float(code) for code, level in enumerate(old.levels)}
+    codes = np.array([place.get(level, np.nan) for level in new.levels or ()] + [np.nan])
+    missing = np.isnan(new.values)
+    return codes[np.where(missing, len(codes) - 1, new.values).astype(np.intp)]

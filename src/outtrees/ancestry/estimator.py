@@ -1,0 +1,426 @@
+"""Ancestry: from a table of records to who came from whom, and how sure one may be."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from outtrees.ancestry import later, questions, reporting
+from outtrees.ancestry.columns import DateOptions, ModelColumn, model_columns
+from outtrees.ancestry.exports import Exports
+from outtrees.ancestry.fitted import Fitted
+from outtrees.ancestry.given import forbidden_pairs, known_parents, matrix_column, row_of
+from outtrees.ancestry.memory import refuse_too_large
+from outtrees.errors import RecordsError
+from outtrees.estimators.validation import check_params
+from outtrees.learning.ancestry import PossibleEdges, fit_lineage, possible_edges
+from outtrees.mutations.checks import as_generator
+from outtrees.mutations.columns import Lineage
+from outtrees.records import Records, read_records
+from outtrees.views.tables import Table
+
+Array = NDArray[np.float64]
+
+
+class Ancestry(Exports, BaseEstimator):
+    """Parents of the records in a table with dates, sequences, places, categories and numbers.
+
+    Every record has one unknown parent record (or is a root). Each column changes from parent to
+    child in its own way, learned from the table itself; all trees are summed exactly, so supports
+    are exact given the fitted parameters. Empty cells are integrated out.
+
+    Parameters
+    ----------
+    id : str, optional
+        The column of identities; see `outtrees.records.read_records`.
+    kinds : mapping of str to str, optional
+        From a column to "continuous", "categorical", "count", "date", "sequence", "place", "label"
+        (a category to be predicted), "parent" (of known parents), "group" (only records of one
+        group can be related) or "ignore". Other columns get a kind by their cells.
+    roots : {"single", "any"}
+        One root (in each group), or any number: several introductions.
+    generations : int
+        Up to generations − 1 unobserved links between parent and child; their weights are learned.
+    background : bool
+        Whether an outlying cell costs a bounded amount (dates in strict order excepted).
+    strict_dates : bool
+        Whether a parent must be earlier; if not, this is only likely.
+    ties : bool
+        Whether parent and child may share a date that is rounded to whole days.
+    waiting_mean, waiting_sd : float, optional
+        Of the time from parent to child, a gamma; learned where not given.
+    generation_time : sequence of float, optional
+        Instead of the gamma: the probabilities of waiting 0, 1, 2, … units of time.
+    date_uncertainty : float
+        Dates are known to within ± this.
+    until : str, optional
+        A column of dates at which records ended, if children come after their parent's *end* (a
+        cell's daughters after it divides): waiting times then count from there.
+    censored : str, optional
+        A yes/no column: yes where a record's own date lies after the last look.
+    clock : bool
+        Whether places wander the further the more time passed.
+    substitution : {"JC69", "K80"}
+    root : str, optional
+        The identity of the known root.
+    known_parents : mapping of str to str, optional
+        From a child to its parent, None for a known root; besides a column of kind "parent".
+    forbidden : iterable of (child, parent), optional
+    max_iter : int
+    tol : float
+        The fit ends when an iteration gains less than this for each record.
+    random_state : int, Generator or None
+        For sampled trees, predicted labels and simulations.
+    progress : callable, optional
+        Called as progress(iteration, log_posterior).
+
+    Attributes
+    ----------
+    table_ : Records
+    lineage_ : Lineage
+        The fitted changes of all columns.
+    root_rate_ : float
+        The share of records without a parent, where roots="any".
+    objectives_ : list of float
+        Log-likelihood + log-prior after each iteration; they never fall.
+    converged_ : bool
+    n_iter_ : int
+    warnings_ : list of str
+        What a careful reader should know.
+
+    Notes
+    -----
+    Supports are conditional on the fitted parameters; the uncertainty of these is not in them.
+    Columns are taken as independent given the parent; columns that repeat each other make supports
+    too sure. Parents that are no record at all are covered by `generations` only as far as links
+    add; a missing common parent of two records makes one of them the parent of the other. O(T³)
+    time and O(T²) memory in the largest group.
+
+    Examples
+    --------
+    >>> table = {
+    ...     "case": ["a", "b", "c", "d"],
+    ...     "onset": ["2020-03-01", "2020-03-04", "2020-03-05", "2020-03-08"],
+    ...     "ward": ["N", "N", "S", "S"],
+    ... }
+    >>> found = Ancestry(waiting_mean=3.5, waiting_sd=1.0).fit(table)
+    >>> print(found.parents(min_support=0.3))
+    child  parent  support  rank
+    a                1.000     1
+    b      a         1.000     1
+    c      a         0.980     1
+    d      c         0.717     1
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "id": [str, None],
+        "kinds": [dict, None],
+        "roots": [StrOptions({"single", "any"})],
+        "generations": [Interval(Integral, 1, 50, closed="both")],
+        "background": ["boolean"],
+        "strict_dates": ["boolean"],
+        "ties": ["boolean"],
+        "waiting_mean": [Interval(Real, 0, None, closed="neither"), None],
+        "waiting_sd": [Interval(Real, 0, None, closed="neither"), None],
+        "generation_time": ["array-like", None],
+        "date_uncertainty": [Interval(Real, 0, None, closed="left")],
+        "until": [str, None],
+        "censored": [str, None],
+        "clock": ["boolean"],
+        "substitution": [StrOptions({"JC69", "K80"})],
+        "root": [str, Integral, None],
+        "known_parents": [dict, None],
+        "forbidden": ["array-like", list, None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state", np.random.Generator],
+        "progress": [callable, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        id: str | None = None,
+        kinds: Mapping[str, str] | None = None,
+        roots: str = "single",
+        generations: int = 1,
+        background: bool = True,
+        strict_dates: bool = True,
+        ties: bool = True,
+        waiting_mean: float | None = None,
+        waiting_sd: float | None = None,
+        generation_time: Sequence[float] | None = None,
+        date_uncertainty: float = 0.0,
+        until: str | None = None,
+        censored: str | None = None,
+        clock: bool = False,
+        substitution: str = "JC69",
+        root: str | None = None,
+        known_parents: Mapping[str, str | None] | None = None,
+        forbidden: Iterable[tuple[str, str]] | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        random_state: Any = None,
+        progress: Callable[[int, float], None] | None = None,
+    ) -> None:
+        self.id = id
+        self.kinds = kinds
+        self.roots = roots
+        self.generations = generations
+        self.background = background
+        self.strict_dates = strict_dates
+        self.ties = ties
+        self.waiting_mean = waiting_mean
+        self.waiting_sd = waiting_sd
+        self.generation_time = generation_time
+        self.date_uncertainty = date_uncertainty
+        self.until = until
+        self.censored = censored
+        self.clock = clock
+        self.substitution = substitution
+        self.root = root
+        self.known_parents = known_parents
+        self.forbidden = forbidden
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.progress = progress
+
+    # Fit -----------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        table: Any,
+        y: None = None,
+        *,
+        sequences: Any = None,
+        distances: ArrayLike | str | os.PathLike[str] | None = None,
+        log_weights: ArrayLike | str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn how columns change and sum over all trees.
+
+        Parameters
+        ----------
+        table : path, data frame, mapping of columns, or Records
+            See `outtrees.records.read_records`.
+        sequences : path or mapping, optional
+            Aligned FASTA or NEXUS, joined by identity.
+        distances, log_weights : path or array of shape (T, T), optional
+            Between the records, [child, parent]; a file has identities in its first row and
+            column, in any order. Distances count as one more column; log-weights, log p(child |
+            parent), are added to the others.
+        """
+        check_params(self)
+        self._check_generation_time()
+        self.table_ = self._read(table, sequences)
+        refuse_too_large(self.table_)
+        columns = self._columns(distances, log_weights)
+        if not columns:
+            raise RecordsError(
+                "at least one column besides the identities is expected, but there is none; give "
+                "dates, sequences, places, categories, numbers, distances or log-weights"
+            )
+        fit = fit_lineage(
+            Lineage(tuple(column.kernel for column in columns), self.generations, self.background),
+            [column.values for column in columns],
+            self._possible_edges(),
+            roots=self.roots,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            progress=self.progress,
+        )
+        self.lineage_ = fit.lineage
+        self.root_rate_ = fit.root_rate
+        self.objectives_ = fit.objectives
+        self.n_iter_ = len(fit.objectives) - 1
+        self.converged_ = fit.converged
+        self.column_names_ = [column.name for column in columns]
+        self.column_values_ = [column.values for column in columns]
+        self.edges_ = PossibleEdges(fit.pairs.child, fit.pairs.parent, *self._possible_edges()[2:])
+        self._bundle = None
+        self.warnings_ = reporting.careful_words(self)
+        if not fit.converged:
+            warnings.warn(
+                f"the fit had not converged after {self.max_iter} iterations; raise max_iter",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _check_generation_time(self) -> None:
+        if self.generation_time is None:
+            return
+        table = np.asarray(self.generation_time, dtype=np.float64)
+        if table.ndim != 1 or not len(table) or not (table >= 0).all() or not table.sum() > 0:
+            raise ValueError(
+                "generation_time is expected to hold the probabilities of waiting 0, 1, 2, … "
+                f"units, numbers ≥ 0 with a positive sum; got {self.generation_time!r}"
+            )
+
+    def _read(self, table: Any, sequences: Any) -> Records:
+        if isinstance(table, Records):
+            if sequences is not None:
+                raise RecordsError("these records are read already; join sequences when reading")
+            return table
+        kinds = dict(self.kinds or {})
+        if self.until is not None:
+            kinds.setdefault(self.until, "date")
+        if self.censored is not None:
+            kinds.setdefault(self.censored, "categorical")
+        return read_records(table, id=self.id, kinds=kinds, sequences=sequences)
+
+    @property
+    def _dates(self) -> DateOptions:
+        table = self.generation_time
+        if table is not None:
+            table = np.asarray(table, dtype=np.float64)
+            table = table / table.sum()
+        return DateOptions(
+            self.until,
+            self.censored,
+            self.date_uncertainty,
+            self.waiting_mean,
+            self.waiting_sd,
+            table,
+            self.strict_dates,
+            self.ties,
+        )
+
+    def _columns(self, distances: Any, log_weights: Any) -> list[ModelColumn]:
+        columns = model_columns(
+            self.table_, self._dates, clock=self.clock, substitution=self.substitution
+        )
+        for name, given in (("distances", distances), ("log_weights", log_weights)):
+            if given is not None:
+                columns.append(matrix_column(name, given, self.table_))
+        return columns
+
+    def _possible_edges(self) -> PossibleEdges:
+        records = self.table_
+        return possible_edges(
+            len(records),
+            records.groups,
+            known_parents(records, self.known_parents),
+            forbidden_pairs(records, self.forbidden),
+            None if self.root is None else row_of(records, self.root),
+        )
+
+    @property
+    def fitted(self) -> Fitted:
+        """The trees and all that follows from the fit; computed when first asked for."""
+        check_is_fitted(self, "lineage_")
+        if getattr(self, "_bundle", None) is None:
+            self._bundle = Fitted(
+                self.table_,
+                tuple(self.column_names_),
+                tuple(self.column_values_),
+                self.lineage_,
+                self.edges_,
+                self.roots,
+                self.root_rate_,
+            )
+        return self._bundle
+
+    # Who came from whom ----------------------------------------------------------------------
+
+    @property
+    def records(self) -> Records:
+        """The records as they were read."""
+        check_is_fitted(self, "table_")
+        return self.table_
+
+    def parents(self, min_support: float = 0.1) -> Table:
+        """Return the table child, parent, support, rank; a root has an empty parent. Exact."""
+        return questions.parents_table(self.fitted, lambda support, _: support >= min_support)
+
+    def credible_parents(self, level: float = 0.95) -> Table:
+        """Return, for each record, the fewest parents that hold this much of the probability."""
+        return questions.parents_table(self.fitted, lambda _, before: before < level)
+
+    def tree(self, kind: str = "consensus", random_state: Any = None) -> NDArray[np.intp]:
+        """Return parents (T,), −1 at roots: "consensus", "mode", or one "sample".
+
+        The consensus has the most expected right parents, the mode is the most probable tree.
+        """
+        if kind == "consensus":
+            return self.fitted.consensus.parents
+        if kind == "mode":
+            return self.fitted.mode.parents
+        if kind == "sample":
+            seed = self.random_state if random_state is None else random_state
+            return self.fitted.trees.sample(1, as_generator(seed))[0]
+        raise ValueError(f"kind is expected to be consensus, mode or sample; got {kind!r}")
+
+    @property
+    def expected_right_(self) -> float:
+        """The expected number of right parents (and roots) of the consensus. Exact."""
+        return float(self.fitted.consensus.expected_right)
+
+    @property
+    def n_roots_(self) -> Array:
+        """The probabilities of 0, 1, 2, … roots. Exact."""
+        return self.fitted.trees.number_of_roots()
+
+    @property
+    def log_likelihood_(self) -> float:
+        """Log Z of the records: the log of the sum over all trees."""
+        return self.fitted.trees.log_z
+
+    @property
+    def records_(self) -> Table:
+        """Each record's parent, support, root probability, expected children and log-density."""
+        return questions.records_table(self.fitted)
+
+    def predict_labels(self, n_trees: int = 500, random_state: Any = None) -> Table:
+        """Return the distribution of each unknown label, with its Monte-Carlo error."""
+        if not any(column.kind == "label" for column in self.records.columns):
+            raise RecordsError(
+                "a column of labels is expected; name it, for example kinds={'species': 'label'}"
+            )
+        seed = self.random_state if random_state is None else random_state
+        return questions.labels_table(self.fitted, n_trees, as_generator(seed))
+
+    def what_if(self, parent: Mapping[str, str | None], min_change: float = 0.01) -> Table:
+        """Return how supports move if these records had these parents (None: were roots)."""
+        known = known_parents(self.records, parent, with_table=False)
+        return questions.what_if_table(self.fitted, known, min_change)
+
+    def column_evidence(self) -> Table:
+        """Return what each column contributes; see `questions.evidence_table`."""
+        return questions.evidence_table(self.fitted)
+
+    def place(self, table: Any, *, sequences: Any = None, min_support: float = 0.1) -> Table:
+        """Return the parents of records that came later, without a refit.
+
+        Each is taken as a new leaf, below a fitted record or, with roots="any", a root. Columns
+        that the new records lack are unknown of them.
+        """
+        new = table if isinstance(table, Records) else later.read_like(self, table, sequences)
+        values = later.values_like(self, new)
+        groups = later.groups_like(new, self.records)
+        return questions.place_table(self.fitted, new.ids, values, groups, min_support)
+
+    def simulate(self, n: int, random_state: Any = None) -> Table:
+        """Return n records drawn from the fitted model, with their true parents."""
+        seed = self.random_state if random_state is None else random_state
+        return reporting.simulated(self.fitted, n, as_generator(seed))
+
+    def describe(self) -> list[str]:
+        """Return the fitted parameters in words, one sentence each."""
+        return reporting.parameter_sentences(self.fitted)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "lineage_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_bundle": None}

@@ -1,0 +1,76 @@
+"""Records that came later, read as the fitted ones were."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.ancestry.columns import date_cells, recoded
+from outtrees.errors import RecordsError
+from outtrees.records import Column, Records, read_records
+from outtrees.records.places import project
+
+Array = NDArray[np.float64]
+
+
+def read_like(ancestry: Any, table: Any, sequences: Any) -> Records:
+    """Return the records of a table whose columns are of the same kinds as the fitted ones."""
+    old: Records = ancestry.records
+    kinds = {column.name: column.kind for column in old.columns if column.kind != "place"}
+    for name, role, _ in old.roles:
+        if role != "id":
+            kinds[name] = "group" if role == "group" else "ignore"
+    if isinstance(table, (str, os.PathLike)):
+        present = set(kinds) - {"sequence"}  # a file is expected to have the same columns
+    else:
+        present = {str(name) for name in getattr(table, "columns", table)}
+    kinds = {name: kind for name, kind in kinds.items() if name in present}
+    return read_records(table, id=ancestry.id, kinds=kinds, sequences=sequences)
+
+
+def values_like(ancestry: Any, new: Records) -> list[Array]:
+    """Return the cells of new records, coded as the fitted ones; NaN for columns they lack."""
+    old: Records = ancestry.records
+    present = {column.name for column in new.columns}
+    values = []
+    for name, cells in zip(ancestry.column_names_, ancestry.column_values_, strict=True):
+        if name in ("distances", "log_weights"):
+            raise RecordsError(f"records known by their {name} cannot be placed; refit")
+        if name not in present:
+            values.append(np.full((len(new), cells.shape[1]), np.nan))
+            continue
+        column, fitted = new.column(name), old.column(name)
+        if column.kind == "date":
+            values.append(date_cells(new, column, ancestry._dates))
+        elif "km east and north" in fitted.reason:
+            values.append(_projected(column, fitted, cells))
+        else:
+            values.append(recoded(column, fitted))
+    return values
+
+
+def _projected(new: Column, old: Column, cells: Array) -> Array:
+    """Return latitudes and longitudes as km from the centre of the old places."""
+
+    def degrees(column: Column) -> Array:
+        rows = [text.split(",") if text else ["nan", "nan"] for text in column.text]
+        return np.array([[float(a), float(b)] for a, b in rows])
+
+    together = np.vstack([degrees(old), degrees(new)])
+    joint = project(together[:, 0], together[:, 1])
+    # Both are centred differently; the old records say by how much.
+    shift = np.nanmean(cells - joint[: len(old)], axis=0)
+    return joint[len(old) :] + shift
+
+
+def groups_like(new: Records, old: Records) -> NDArray[np.intp] | None:
+    """Return the groups of new records as positions among the old ones, −1 for unknown groups."""
+    if old.groups is None:
+        return None
+    if new.groups is None:
+        raise RecordsError("the fitted records are in groups; say which group each new one is in")
+    place = {name: i for i, name in enumerate(old.group_names)}
+    return np.array([place.get(new.group_names[g], -1) for g in new.groups], dtype=np.intp)

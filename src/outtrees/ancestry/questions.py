@@ -1,0 +1,244 @@
+"""Tables that answer: whose child, how sure, what if, which columns say so, where would it go."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from outtrees.ancestry.fitted import Fitted
+from outtrees.learning.messages import draw_states
+from outtrees.mutations.columns import Sticky, Waiting
+from outtrees.views.tables import Table
+
+Array = NDArray[np.float64]
+
+
+def ranked_parents(fitted: Fitted) -> tuple[list[int], list[int], list[float], list[int]]:
+    """Return child, parent (−1: none), support and rank of all candidates, best first."""
+    T = len(fitted.records)
+    child = np.concatenate([fitted.edges.child, np.arange(T)])
+    parent = np.concatenate([fitted.edges.parent, np.full(T, -1)])
+    support = np.concatenate([fitted.trees.edge_marginals, fitted.trees.root_marginals])
+    order = np.lexsort((parent, -support, child))
+    child, parent, support = child[order], parent[order], support[order]
+    first = np.searchsorted(child, child)
+    rank = np.arange(len(child)) - first + 1
+    return child.tolist(), parent.tolist(), support.tolist(), rank.tolist()
+
+
+def parents_table(fitted: Fitted, keep: Any) -> Table:
+    """Return the rows (child, parent, support, rank) for which keep(support, sum before) holds."""
+    ids = fitted.records.ids
+    columns: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "rank": []}
+    before = 0.0
+    for child, parent, support, rank in zip(*ranked_parents(fitted), strict=True):
+        before = 0.0 if rank == 1 else before
+        if keep(support, before):
+            columns["child"].append(ids[child])
+            columns["parent"].append(ids[parent] if parent >= 0 else "")
+            columns["support"].append(support)
+            columns["rank"].append(rank)
+        before += support
+    return Table(columns)
+
+
+def records_table(fitted: Fitted) -> Table:
+    """Return what is known of each record: best parent, outlier score, children, root."""
+    T, ids = len(fitted.records), fitted.records.ids
+    parents = fitted.consensus.parents
+    supports = fitted.supports(parents)
+    return Table(
+        {
+            "record": list(ids),
+            "parent": [ids[p] if p >= 0 else "" for p in parents.tolist()],
+            "support": supports.tolist(),
+            "root_probability": fitted.trees.root_marginals.tolist(),
+            "expected_children": np.bincount(
+                fitted.edges.parent, fitted.trees.edge_marginals, minlength=T
+            ).tolist(),
+            "log_density": log_density(fitted).tolist(),
+        }
+    )
+
+
+def log_density(fitted: Fitted) -> Array:
+    """Return log of the mean of p(x_u | x_v) over u's possible parents (T,).
+
+    How well the other records foretell this one: low values are outliers. A record without any
+    possible parent gets its density without one.
+    """
+    result = fitted.log_root.copy()
+    order = np.argsort(fitted.edges.child, kind="stable")
+    child = fitted.edges.child[order]
+    ends = np.flatnonzero(np.diff(child)) + 1
+    for rows in np.split(order, ends):
+        if len(rows):
+            result[fitted.edges.child[rows[0]]] = logsumexp(fitted.log_weight[rows]) - np.log(
+                len(rows)
+            )
+    return result
+
+
+def what_if_table(fitted: Fitted, known: Mapping[int, int], min_change: float) -> Table:
+    """Return how supports move when these records have these parents, largest changes first."""
+    changed = fitted.trees.given(known)
+    before = np.concatenate([fitted.trees.edge_marginals, fitted.trees.root_marginals])
+    after = np.concatenate([changed.edge_marginals, changed.root_marginals])
+    T, ids = len(fitted.records), fitted.records.ids
+    child = np.concatenate([fitted.edges.child, np.arange(T)])
+    parent = np.concatenate([fitted.edges.parent, np.full(T, -1)])
+    rows = [i for i in np.argsort(-abs(after - before)) if abs(after - before)[i] >= min_change]
+    return Table(
+        {
+            "child": [ids[child[i]] for i in rows],
+            "parent": [ids[parent[i]] if parent[i] >= 0 else "" for i in rows],
+            "support": [float(before[i]) for i in rows],
+            "support_if": [float(after[i]) for i in rows],
+        }
+    )
+
+
+def evidence_table(fitted: Fitted) -> Table:
+    """Return what each column contributes.
+
+    `nats`: how much better a record's parents explain its cells than no parent does, per record,
+    on average over the trees. `right_without`: the expected share of right parents if the column
+    were left out (parameters kept); the lower, the more the answer rests on the column.
+    """
+    T = len(fitted.records)
+    marginals = fitted.trees.edge_marginals
+    used = marginals > 0
+    rows: dict[str, list[Any]] = {"column": [], "nats": [], "right_without": [], "outliers": []}
+    for c, name in enumerate(fitted.names):
+        log_column, alone = fitted.log_columns[c], fitted.log_alone[c]
+        gain = log_column[used] - alone[fitted.edges.child[used]]
+        without = np.where(np.isfinite(log_column), fitted.log_weight - log_column, -np.inf)
+        if fitted.lineage.generations > 1:
+            without = _weight_without(fitted, c)
+        trees = fitted.trees_for(without, fitted.log_root - alone)
+        rows["column"].append(name)
+        rows["nats"].append(float(marginals[used] @ gain) / T)
+        rows["right_without"].append(trees.consensus().expected_right / T)
+        rows["outliers"].append(float(fitted.lineage.outlier_shares[c]))
+    return Table(rows)
+
+
+def _weight_without(fitted: Fitted, c: int) -> Array:
+    """Return the log-weights of the edges without column c; links keep their weights."""
+    steps = []
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(fitted.lineage.step_weights)
+    for k in range(1, fitted.lineage.generations + 1):
+        others = np.delete(fitted.lineage.log_columns(fitted.pairs, k), c, axis=0)
+        steps.append(log_weights[k - 1] + others.sum(axis=0))
+    return logsumexp(np.array(steps), axis=0)
+
+
+def place_table(
+    fitted: Fitted,
+    new_ids: Sequence[str],
+    new_values: Sequence[Array],
+    new_groups: Any,
+    min_support: float,
+) -> Table:
+    """Return the probable parents of records that came later, each as a new leaf."""
+    n, T = len(new_ids), len(fitted.records)
+    child, parent = (side.ravel() for side in np.indices((n, T)))
+    possible = np.ones(n * T, dtype=bool)
+    if new_groups is not None:
+        possible &= new_groups[child] == fitted.edges.groups[parent]
+    for kernel, new, old in zip(fitted.lineage.kernels, new_values, fitted.values, strict=True):
+        if isinstance(kernel, Waiting):
+            possible &= kernel.possible(new, old, child, parent)
+    child, parent = child[possible], parent[possible]
+    pairs = fitted.lineage.pairs(new_values, fitted.values, child, parent)
+    log_weight = fitted.lineage.log_beta(pairs)
+    table = np.full((n, T + 1), -np.inf)
+    table[child, parent] = log_weight
+    if fitted.roots == "any":
+        choices = np.maximum(np.bincount(child, minlength=n), 1)
+        table[:, :T] += (np.log1p(-fitted.root_rate) - np.log(choices))[:, None]
+        table[:, T] = fitted.lineage.log_root(new_values) + np.log(fitted.root_rate)
+    lost = np.flatnonzero(np.isneginf(table).all(axis=1))
+    if len(lost):
+        warnings.warn(
+            f"{len(lost)} new records can have no parent among the fitted ones, the first is "
+            f"{new_ids[lost[0]]!r}: check its date or group",
+            UserWarning,
+            stacklevel=3,
+        )
+    rows: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "rank": []}
+    for i, name in enumerate(new_ids):
+        if i in lost:
+            continue
+        support = np.exp(table[i] - logsumexp(table[i]))
+        order = np.argsort(-support, kind="stable")
+        kept = (support[order] >= min_support) & (support[order] > 0)
+        for rank, v in enumerate(order[kept].tolist(), start=1):
+            rows["child"].append(name)
+            rows["parent"].append(fitted.records.ids[v] if v < T else "")
+            rows["support"].append(float(support[v]))
+            rows["rank"].append(rank)
+    return Table(rows)
+
+
+def labels_table(fitted: Fitted, n_trees: int, random_state: Any) -> Table:
+    """Return the distribution of every unknown label, averaged over sampled trees.
+
+    Given a tree, unknown labels have an exact distribution (messages along it); trees are drawn
+    exactly from the distribution in which unknown labels are integrated out pair by pair.
+    `error` is the Monte-Carlo standard error of the support.
+    """
+    records = fitted.records
+    labels = [column for column in records.columns if column.kind == "label"]
+    trees = fitted.trees.sample(n_trees, random_state)
+    rows: dict[str, list[Any]] = {
+        key: [] for key in ("record", "column", "label", "support", "error")
+    }
+    for column in labels:
+        c = fitted.names.index(column.name)
+        kernel = fitted.lineage.kernels[c]
+        assert isinstance(kernel, Sticky)  # labels always are
+        levels, codes = tuple(column.levels or ()), column.values[:, 0]
+        known = ~np.isnan(codes)
+        log_nodes = np.zeros((len(records), len(levels)))
+        log_nodes[known] = -np.inf
+        log_nodes[known, codes[known].astype(np.intp)] = 0.0
+        # Labels change by the links' mixture, outliers included.
+        edge = _label_matrix(fitted, c, kernel)
+        total, squares = np.zeros_like(log_nodes), np.zeros_like(log_nodes)
+        with np.errstate(divide="ignore"):
+            log_edge, log_prior = np.log(edge), np.log(kernel.marginal)
+        for parents in trees:
+            marginals = draw_states(parents, log_nodes, log_edge, 0, log_prior).marginals
+            total += marginals
+            squares += marginals**2
+        mean = total / n_trees
+        error = np.sqrt(np.maximum(squares / n_trees - mean**2, 0) / n_trees)
+        for i in np.flatnonzero(~known):
+            for level in np.argsort(-mean[i], kind="stable"):
+                rows["record"].append(records.ids[i])
+                rows["column"].append(column.name)
+                rows["label"].append(levels[level])
+                rows["support"].append(float(mean[i, level]))
+                rows["error"].append(float(error[i, level]))
+    return Table(rows)
+
+
+def _label_matrix(fitted: Fitted, c: int, kernel: Sticky) -> Array:
+    """Return p(child's label | parent's label) over all numbers of links (C, C)."""
+    C = len(kernel.levels)
+    x, y = (side.ravel() for side in np.indices((C, C)))
+    cells = np.arange(C, dtype=np.float64)[:, None]
+    pairs = kernel.pairs(cells, cells, x, y)
+    follows = sum(
+        weight * np.exp(kernel.log_steps(pairs, k))
+        for k, weight in enumerate(fitted.lineage.step_weights, start=1)
+    )
+    share = fitted.lineage.outlier_shares[c]
+    return (1 - share) * follows.reshape(C, C) + share * kernel.marginal[:, None]

@@ -1,0 +1,214 @@
+"""What a fit says to people and to other tools: sentences, reports, trees, simulations."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from outtrees.ancestry.fitted import Fitted
+from outtrees.ancestry.questions import log_density, ranked_parents
+from outtrees.mutations.columns import Sticky, Substitution, Waiting
+from outtrees.views import exchange
+from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
+from outtrees.views.tables import Table
+
+_LEAST_SUPPORT = 1e-3  # candidates below this are not in the report
+_EPOCH = date(1970, 1, 1)
+
+
+def parameter_sentences(fitted: Fitted) -> list[str]:
+    """Return the fitted parameters in words."""
+    lineage = fitted.lineage
+    sentences = []
+    for name, kernel, share in zip(
+        fitted.names, lineage.kernels, lineage.outlier_shares, strict=True
+    ):
+        text = f"{name}: {kernel.describe()}"
+        if share > 0:
+            text += f"; {share:.1%} of the cells do not follow their parent"
+        sentences.append(text + ".")
+    if lineage.generations > 1:
+        links = ", ".join(f"{k}: {w:.1%}" for k, w in enumerate(lineage.step_weights, start=1))
+        sentences.append(f"links between a record and its parent record: {links}.")
+    if fitted.roots == "any":
+        expected = float(fitted.trees.root_marginals.sum())
+        sentences.append(
+            f"{expected:.2f} records are expected to be roots (each with probability "
+            f"{fitted.root_rate:.3g} beforehand)."
+        )
+    return sentences
+
+
+def careful_words(ancestry: Any) -> list[str]:
+    """Return what a careful reader of the results should know."""
+    words = []
+    if not ancestry.converged_:
+        words.append(
+            f"The fit had not converged after {ancestry.n_iter_} iterations; raise max_iter."
+        )
+    for name, share in zip(ancestry.column_names_, ancestry.lineage_.outlier_shares, strict=True):
+        if share > 0.5:
+            words.append(
+                f"Column {name!r} hardly follows the tree ({share:.0%} of its cells do not); it "
+                "says little about parents."
+            )
+    for column in ancestry.table_.columns:
+        if column.n_missing > len(column) / 2:
+            words.append(f"Column {column.name!r} is empty for {column.n_missing} records.")
+    has_dates = any(isinstance(kernel, Waiting) for kernel in ancestry.lineage_.kernels)
+    if not has_dates and ancestry.root is None:
+        words.append(
+            "No dates and no known root: which end of an edge is the parent rests on the root's "
+            "density alone."
+        )
+    return words
+
+
+# The report --------------------------------------------------------------------------------
+
+
+def report_data(ancestry: Any, command: str | None) -> ReportData:
+    """Return what the report shows."""
+    fitted: Fitted = ancestry.fitted
+    records = fitted.records
+    dates = next((c for c in records.columns if c.kind == "date" and c.name in fitted.names), None)
+    T = len(records)
+    seed = ancestry.random_state
+    provenance = {
+        "version": f"outtrees {version('outtrees')}",
+        "seed": "none" if seed is None else str(seed),
+        **({"command": command} if command else {}),
+        **{f"sha256 of {name}": digest for name, digest in records.provenance.items()},
+    }
+    return ReportData(
+        title=f"Ancestry of {T:,} records",
+        ids=list(records.ids),
+        columns=[_report_column(column) for column in records.columns],
+        edges=_report_edges(fitted),
+        evidence_names=list(fitted.names),
+        consensus=fitted.consensus.parents,
+        mode=fitted.mode.parents,
+        dates=None if dates is None else dates.values[:, 0],
+        calendar=False if dates is None else dates.calendar,
+        root_probability=fitted.trees.root_marginals,
+        expected_children=np.bincount(
+            fitted.edges.parent, fitted.trees.edge_marginals, minlength=T
+        ),
+        log_density=log_density(fitted),
+        parameters=parameter_sentences(fitted),
+        warnings=ancestry.warnings_,
+        trace=ancestry.objectives_,
+        provenance=provenance,
+    )
+
+
+def _report_column(column: Any) -> ReportColumn:
+    values: list[Any]
+    if column.kind in ("categorical", "label", "sequence"):
+        values = [text or None for text in column.text]
+    else:
+        first = column.values[:, 0]
+        values = [None if np.isnan(v) else float(v) for v in first]
+    return ReportColumn(column.name, column.kind, values, list(column.text))
+
+
+def _report_edges(fitted: Fitted) -> list[ReportEdge]:
+    """Return the candidates worth showing, with what each column says for them."""
+    T = len(fitted.records)
+    mean = np.full((len(fitted.names), T), -np.inf)  # log of the average candidate's p
+    order = np.argsort(fitted.edges.child, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(fitted.edges.child[order])) + 1):
+        if len(rows):
+            child = fitted.edges.child[rows[0]]
+            mean[:, child] = logsumexp(fitted.log_columns[:, rows], axis=1) - np.log(len(rows))
+    ends = zip(fitted.edges.child.tolist(), fitted.edges.parent.tolist(), strict=True)
+    edge_of = {pair: e for e, pair in enumerate(ends)}
+    kept = {(c, p) for tree in (fitted.consensus, fitted.mode) for c, p in enumerate(tree.parents)}
+    result = []
+    for child, parent, support, _ in zip(*ranked_parents(fitted), strict=True):
+        if support < _LEAST_SUPPORT and (child, parent) not in kept:
+            continue
+        if parent >= 0:
+            own = fitted.log_columns[:, edge_of[child, parent]]
+        else:
+            own = fitted.log_alone[:, child]
+        # Without any candidate there is nothing to compare with.
+        evidence = np.where(np.isfinite(mean[:, child]), own - mean[:, child], 0.0)
+        result.append(ReportEdge(child, parent, support, tuple(evidence.tolist())))
+    return result
+
+
+# Files -------------------------------------------------------------------------------------
+
+
+def exported(ancestry: Any, form: str, path: Any, kind: str, **options: Any) -> Any:
+    """Return the tree in one of the exchange formats, and write it where a path is given."""
+    fitted: Fitted = ancestry.fitted
+    parents = ancestry.tree(kind)
+    dates = next(
+        (
+            column.values[:, 0]
+            for column in fitted.records.columns
+            if column.kind == "date" and column.name in fitted.names
+        ),
+        None,
+    )
+    write = {
+        "newick": exchange.to_newick,
+        "nexus": exchange.to_nexus,
+        "graphml": exchange.to_graphml,
+        "networkx": exchange.to_networkx,
+    }[form]
+    result = write(fitted.records.ids, parents, fitted.supports(parents), dates, **options)
+    if path is not None:
+        exchange.write_text(path, result)
+    return result
+
+
+# Simulation --------------------------------------------------------------------------------
+
+
+def simulated(fitted: Fitted, n: int, rng: np.random.Generator) -> Table:
+    """Return n records that the fitted model generates, as a table with their true parents.
+
+    The first is a root; each of the others takes one of those before it as its parent, all equally
+    likely.
+    """
+    kernels = fitted.lineage.kernels
+    cells = [np.empty((n, values.shape[1])) for values in fitted.values]
+    parents = np.full(n, -1)
+    for c, first in enumerate(fitted.lineage.sample_alone(1, rng)):
+        cells[c][0] = first
+    for i in range(1, n):
+        parents[i] = rng.integers(i)
+        above = [column[parents[i] : parents[i] + 1] for column in cells]
+        for c, child in enumerate(fitted.lineage.sample(above, rng)):
+            cells[c][i] = child
+    names = [f"r{i + 1}" for i in range(n)]
+    table: dict[str, list[Any]] = {
+        "id": names,
+        "true_parent": [names[p] if p >= 0 else "" for p in parents],
+    }
+    for name, kernel, values in zip(fitted.names, kernels, cells, strict=True):
+        column = fitted.records.column(name)
+        if isinstance(kernel, Waiting):
+            start = np.nanmin(column.values[:, 0]) if column.calendar else 0.0
+            table[name] = [_date(start + v, column.calendar) for v in values[:, 0]]
+        elif isinstance(kernel, Substitution):
+            table[name] = ["".join(kernel.levels[int(c)] for c in row) for row in values]
+        elif isinstance(kernel, Sticky):
+            table[name] = [kernel.levels[int(v)] for v in values[:, 0]]
+        elif values.shape[1] == 1:
+            table[name] = values[:, 0].tolist()
+        else:
+            for d, axis in zip(range(values.shape[1]), "xyz", strict=False):
+                table[f"{name}_{axis}"] = values[:, d].tolist()
+    return Table(table)
+
+
+def _date(value: float, calendar: bool) -> Any:
+    return (_EPOCH + timedelta(days=float(value))).isoformat() if calendar else float(value)

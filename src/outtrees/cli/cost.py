@@ -1,0 +1,88 @@
+"""What a run will cost, estimated from the number of records before it begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from outtrees.cli.memory import refuse_too_large
+from outtrees.cli.screen import Screen
+
+_PROBE = 300  # records of the trial that tells how fast this machine is
+
+
+class Cost(NamedTuple):
+    """How many records in each group, the bytes needed, how often all trees are summed."""
+
+    what: str  # in words, for messages
+    groups: Sequence[int]  # records that may be related to each other
+    memory: int  # bytes needed at the same time
+    evaluations: float  # sums over all trees, or work worth as much, typically
+    remedy: str = "Give fewer records, or run it on a machine with more memory."
+
+    def seconds(self) -> float:
+        """Return the time it may take, from a trial of the engine on this machine.
+
+        The trial is one sum over the trees of 300 records; the time grows with the cube of their
+        number where that dominates, and with the square below.
+        """
+        import numpy as np
+
+        from outtrees.trees import OutTreeDistribution
+
+        weights = np.random.default_rng(0).normal(size=(_PROBE, _PROBE))
+        best = np.inf
+        for _ in range(3):
+            begin = time.perf_counter()
+            _ = OutTreeDistribution(weights).edge_marginals
+            best = min(best, time.perf_counter() - begin)
+        sums = sum((n / _PROBE) ** 3 + (n / _PROBE) ** 2 for n in self.groups) / 2
+        return float(best * self.evaluations * sums)
+
+
+def dense_memory(n: int, more: int = 2) -> int:
+    """Return the bytes of a sum over the trees of n records.
+
+    Five arrays of n × n numbers for the engine, and as many more as the caller keeps.
+    """
+    return 8 * n * n * (5 + more)
+
+
+def told_beforehand(screen: Screen, cost: Cost, check: bool) -> bool:
+    """Refuse what does not fit into memory; with --check print the estimate and return True."""
+    from outtrees.records.files import size_text
+    from outtrees.trees.memory import free_memory
+
+    free = free_memory()
+    if check:
+        seconds = cost.seconds()
+        screen.summary["check"] = {
+            "memory_bytes": cost.memory,
+            "free_bytes": free,
+            "fits": free is None or cost.memory <= free,
+            "seconds": round(seconds, 2),
+        }
+        left = "this system does not say how much is free" if free is None else size_text(free)
+        screen.say(f"memory: about {size_text(cost.memory)} (free: {left})")
+        screen.say(f"time: about {duration(seconds)}, from a short trial on this machine")
+        screen.say("checked only; nothing was run and nothing written")
+        screen.finish()
+    refuse_too_large(cost.what, cost.memory, free, cost.remedy)
+    return check
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, roughly.
+
+    Examples
+    --------
+    >>> duration(0.2), duration(42), duration(4000), duration(1e6)
+    ('a second', '42 seconds', '67 minutes', '278 hours')
+    """
+    if seconds < 1.5:
+        return "a second"
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} seconds"

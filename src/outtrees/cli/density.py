@@ -1,0 +1,227 @@
+"""`outtrees density`: how dense the records are around each record, and a model of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from outtrees.cli.options import fit_options, out_folder, table_options
+
+# As named in `outtrees.mutations.MUTATIONS`, which is not imported for the sake of --help.
+MUTATIONS = [
+    "gaussian",
+    "parzen",
+    "iid",
+    "kernel",
+    "mixture",
+    "columns",
+    "categorical",
+    "poisson",
+    "bernoulli",
+]
+FILES = ("densities.csv", "model.safetensors")
+
+
+@click.command("density", short_help="Log-densities: outliers, and a model of the records.")
+@table_options
+@click.option(
+    "--mutation",
+    type=click.Choice(["kinds", "auto", *MUTATIONS]),
+    default="kinds",
+    show_default=True,
+    help="How a child differs from its parent. kinds: gaussian for numbers, categorical for "
+    "categories; auto: several, weighed on held-out records (numbers only, slow).",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["error", "integrate"]),
+    default="error",
+    show_default=True,
+    help="Empty cells among numbers: refused, or integrated out (by sampling).",
+)
+@click.option("--model", type=click.Path(), help="A saved model: no fit, densities of TABLE by it.")
+@click.option(
+    "--max-iter",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Largest number of steps.",
+)
+@out_folder
+@fit_options
+def command(**options: Any) -> None:
+    """Log-density of each record of TABLE, by a model learned from TABLE or saved before.
+
+    Records with the lowest densities are outliers. With --out: densities.csv, and the model for
+    `outtrees show`, `outtrees sample` and --model.
+    """
+    from outtrees.cli.folder import check_folder
+    from outtrees.cli.inputs import load_records
+    from outtrees.cli.running import running, tell_records
+
+    with running("density", options) as screen:
+        if options["out"] is not None:
+            check_folder(options["out"], FILES)
+        records = load_records(options)
+        tell_records(screen, records)
+        if options["model"] is None:
+            fitted = _fitted(screen, records, options)
+        else:
+            fitted = _saved(screen, records, options)
+        if fitted is not None:
+            _tell(screen, records, *fitted, options)
+            screen.finish()
+
+
+def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Return the model and the log-densities of its own records, None if only checked."""
+    from outtrees.cli.cost import Cost, dense_memory, told_beforehand
+    from outtrees.cli.design import by_kinds, design, refuse_missing, remember_columns
+    from outtrees.cli.running import estimator
+
+    OutTreeDensity = estimator("outtrees.estimators.density", "OutTreeDensity")
+    chosen = options["mutation"]
+    found = design(records, codes=chosen in ("kinds", "categorical"))
+    if options["missing"] == "error":
+        refuse_missing(found, records, chosen, "integrate them out with --missing integrate")
+    # A default fit takes about 150 evaluations; "auto" fits six mutations on six sets of records.
+    evaluations = 150 if chosen != "auto" else 36 * 100
+    cost = Cost(
+        f"a density of {len(records):,} records",
+        [len(records)],
+        dense_memory(len(records)),
+        evaluations,
+    )
+    if told_beforehand(screen, cost, options["check"]):
+        return None
+    model = OutTreeDensity(
+        by_kinds(found, "gaussian") if chosen == "kinds" else chosen,
+        max_iter=options["max_iter"],
+        missing=options["missing"],
+        n_jobs=options["jobs"],
+        random_state=options["seed"],
+    )
+    with screen.busy("fitting"):
+        model.fit(found.X)
+    scores = model.score_samples(found.X)
+    screen.summary.update(
+        log_likelihood=model.log_likelihood_,
+        converged=model.converged_,
+        iterations=model.n_iter_,
+    )
+    screen.say(
+        f"\nlog-likelihood {model.log_likelihood_:.4f} after {model.n_iter_} iterations"
+        + ("" if model.converged_ else ", not converged")
+    )
+    remember_columns(model, found)
+    return model, scores
+
+
+def _saved(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Return the saved model and the log-densities it gives to the records."""
+    from outtrees.cli.failing import CommandError
+    from outtrees.store import load
+
+    model = load(options["model"], max_bytes=options["max_bytes"])
+    if not hasattr(model, "score_samples"):
+        raise CommandError(
+            f"{options['model']!r} holds a {type(model).__name__}, which gives no densities; name "
+            "a model written by 'outtrees density'"
+        )
+    X = _columns_in_order(model, records, options["table"])
+    if options["check"]:
+        screen.say("checked only; nothing was run and nothing written")
+        screen.finish()
+        return None
+    model.__dict__.pop("feature_names_in_", None)  # the order was put right above
+    return model, model.score_samples(X)
+
+
+def _columns_in_order(model: Any, records: Any, table: str) -> Any:
+    """Return the columns that the model learned from, by name; by position if it knows no names."""
+    import numpy as np
+
+    from outtrees.cli.design import columns_of, design
+    from outtrees.cli.failing import CommandError
+
+    width = model.n_features_in_
+    if not hasattr(model, "table_columns_") and not hasattr(model, "feature_names_in_"):
+        X = design(records, codes=False).X
+        if X.shape[1] != width:
+            raise CommandError(
+                f"the model learned from {width} columns without names, but {table!r} has "
+                f"{X.shape[1]}; leave the others out with --ignore"
+            )
+        return X
+    names, levels = columns_of(model, width)
+    found = design(records, codes=any(level is not None for level in levels), only=names)
+    missing = [name for name in names if name not in found.names]
+    if missing:
+        raise CommandError(
+            f"{table!r} lacks column {missing[0]!r} of the model (columns: "
+            f"{', '.join(names[:10])}); add it, or give it the kind it had with --kind"
+        )
+    return np.column_stack(
+        [
+            _recoded(found, found.names.index(name), name, level)
+            for name, level in zip(names, levels, strict=True)
+        ]
+    )
+
+
+def _recoded(found: Any, position: int, name: str, levels: list[str] | None) -> Any:
+    """Return a column with the categories of the model."""
+    import numpy as np
+
+    from outtrees.cli.failing import CommandError
+
+    values, own = found.X[:, position], found.levels[position]
+    if (own is None) != (levels is None):
+        kind = "continuous" if levels is None else "categorical"
+        raise CommandError(
+            f"column {name!r} is {found.kinds[position]} here, but the model learned from "
+            f"{'numbers' if levels is None else 'categories'}; pass --kind {name}={kind}"
+        )
+    if levels is None:
+        return values
+    strangers = [level for level in own if level not in levels]
+    if strangers:
+        raise CommandError(
+            f"column {name!r} holds {strangers[0]!r}, which the model has not seen; it knows "
+            f"{', '.join(levels[:10])}"
+        )
+    places = np.array([*map(levels.index, own), np.nan])
+    return places[np.where(np.isnan(values), len(own), values).astype(int)]
+
+
+def _tell(screen: Any, records: Any, model: Any, scores: Any, options: dict[str, Any]) -> None:
+    from outtrees.cli.failing import CommandError
+    from outtrees.cli.outputs import (
+        csv_writer,
+        model_writer,
+        name_files,
+        where_whole,
+        write_files,
+    )
+
+    unknown = [name for name, score in zip(records.ids, scores, strict=True) if score != score]
+    if unknown:
+        raise CommandError(
+            f"the model gives no density to record {unknown[0]!r} ({len(unknown)} in all); fill in "
+            "its empty cells with 'outtrees impute', or fit again with --missing integrate"
+        )
+    table = {"record": list(records.ids), "log_density": [float(score) for score in scores]}
+    writers = {FILES[0]: csv_writer(table)}
+    if options["model"] is None and options["out"] is not None:
+        writers |= model_writer(screen, model)
+    write_files(screen, options["out"], writers)
+    order = sorted(range(len(records)), key=lambda row: scores[row])
+    screen.say("\nlog-densities, outliers first (conditional on the fitted parameters):")
+    screen.table(
+        {name: [column[row] for row in order] for name, column in table.items()},
+        whole=where_whole(options["out"], FILES[0]),
+        limit=10,
+    )
+    screen.summary["densities"] = table
+    name_files(screen)

@@ -1,0 +1,113 @@
+"""The command `outtrees`, its subcommands loaded when asked for, and how it ends."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+
+from outtrees.cli.failing import exit_code, one_line
+
+# Each module holds one `command`.
+COMMANDS = {
+    "ancestry": "outtrees.cli.ancestry",
+    "density": "outtrees.cli.density",
+    "label": "outtrees.cli.label",
+    "impute": "outtrees.cli.impute",
+    "sample": "outtrees.cli.sample",
+    "show": "outtrees.cli.show",
+}
+
+
+class LazyGroup(click.Group):
+    """Commands that are imported when their name is used, and failures told in one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        return importlib.import_module(COMMANDS[cmd_name]).command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C ends it before click prints an empty line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            if sys.stderr.isatty():
+                click.echo(err=True)  # the terminal shows ^C on this line
+            raise click.Abort from None
+
+    def main(
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run and leave with the exit code; failures are one line unless --debug is given."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        _steady_streams()
+        with _orderly_end():
+            code = self._outcome(arguments, prog_name or "outtrees", extra)
+        sys.exit(code)
+
+    def _outcome(self, arguments: list[str], prog_name: str, extra: dict[str, Any]) -> int:
+        """Run and return the exit code."""
+        try:
+            extra["standalone_mode"] = False
+            extra["obj"] = arguments  # what was typed, for the provenance of results
+            code = super().main(arguments, prog_name, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            return error.exit_code
+        except Exception as error:
+            if "--debug" in arguments:
+                import traceback
+
+                click.echo(traceback.format_exc(), err=True, nl=False)
+            click.echo(f"outtrees: {one_line(error)}", err=True)
+            return exit_code(error)
+        return code if isinstance(code, int) else 0
+
+
+def _steady_streams() -> None:
+    """Make printing safe whatever the terminal's alphabet."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Let SIGTERM raise, like Ctrl-C, so that temporary files are removed on the way out."""
+    if threading.current_thread() is not threading.main_thread():  # signals come elsewhere
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+@click.group(
+    "outtrees",
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done; 2 input; 3 files; 4 would not fit in memory; 130 interrupted.",
+)
+@click.version_option(package_name="outtrees", message="%(prog)s %(version)s")
+def main() -> None:
+    """Who came from whom, and what follows from not knowing.
+
+    Every record has one unknown parent record; all trees are summed exactly.
+
+    \b
+    outtrees ancestry cases.csv --id case --date onset --sequences dna.fasta --out results/
+    """

@@ -1,0 +1,126 @@
+"""`outtrees impute`: empty cells filled in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from outtrees.cli.options import fit_options, out_folder, table_options
+
+FILES = ("filled.csv", "cells.csv", "model.safetensors")
+
+
+@click.command("impute", short_help="Empty cells filled in, with their uncertainty.")
+@table_options
+@click.option(
+    "--mutation",
+    type=click.Choice(["auto", "gaussian", "parzen", "iid", "mixture", "categorical"]),
+    default="auto",
+    show_default=True,
+    help="How a child differs from its parent; auto weighs several.",
+)
+@click.option(
+    "--n-draws",
+    type=click.IntRange(min=2),
+    default=20,
+    show_default=True,
+    help="Draws of each chain; more make the Monte-Carlo error smaller.",
+)
+@out_folder
+@fit_options
+def command(**options: Any) -> None:
+    """Fill in the empty cells of TABLE from the rest of each record and from its relatives.
+
+    Numbers become posterior means, categories the most probable one. With --out: filled.csv, the
+    table without gaps, cells.csv, one row for each cell filled in, with its uncertainty, and the
+    model for `outtrees show`.
+    """
+    from outtrees.cli.cost import Cost, dense_memory, told_beforehand
+    from outtrees.cli.design import design, remember_columns
+    from outtrees.cli.failing import CommandError
+    from outtrees.cli.folder import check_folder
+    from outtrees.cli.inputs import load_records
+    from outtrees.cli.outputs import csv_writer, model_writer, name_files, where_whole, write_files
+    from outtrees.cli.running import estimator, running, tell_records
+
+    with running("impute", options) as screen:
+        OutTreeImputer = estimator("outtrees.estimators.imputer", "OutTreeImputer")
+        if options["out"] is not None:
+            check_folder(options["out"], FILES)
+        records = load_records(options)
+        tell_records(screen, records)
+        found = design(records)
+        if not (found.X != found.X).any():
+            raise CommandError(f"{options['table']!r} has no empty cell; there is nothing to fill")
+        # Two or three mutations, each fitted and then sampled by a few chains.
+        cost = Cost(
+            f"filling in {len(records):,} records",
+            [len(records)],
+            dense_memory(len(records), 4),
+            250,
+        )
+        if told_beforehand(screen, cost, options["check"]):
+            return
+        model = OutTreeImputer(
+            options["mutation"],
+            categorical=found.discrete or None,
+            n_draws=options["n_draws"],
+            random_state=options["seed"],
+            verbose=int(not options["quiet"] and sys.stderr.isatty()),
+        )
+        filled = model.fit_transform(found.X)
+        cells = _filled_cells(records, found, filled, model)
+        writers = {
+            FILES[0]: csv_writer(_whole_table(records, found, filled)),
+            FILES[1]: csv_writer(cells),
+        }
+        if options["out"] is not None:
+            remember_columns(model, found)
+            writers |= model_writer(screen, model)
+        write_files(screen, options["out"], writers)
+        weights = ", ".join(f"{name} {weight:.2f}" for name, weight in model.weights_.items())
+        screen.say(f"\n{len(cells['record'])} cells filled in; weights of the mutations: {weights}")
+        screen.table(cells, whole=where_whole(options["out"], FILES[1]))
+        screen.say(
+            "sd: how uncertain the value is (of a category: P(another one)); standard_error: "
+            "Monte-Carlo error"
+        )
+        screen.summary.update(cells=cells, weights=dict(model.weights_))
+        name_files(screen)
+        screen.finish()
+
+
+def _filled_cells(records: Any, found: Any, filled: Any, model: Any) -> dict[str, list[Any]]:
+    """Return a row for each cell that was empty."""
+    import numpy as np
+
+    from outtrees.cli.design import readable
+
+    rows = np.argwhere(np.isnan(found.X)).tolist()
+    return {
+        "record": [records.ids[t] for t, _ in rows],
+        "column": [found.names[d] for _, d in rows],
+        "value": [readable(found, filled[t, d], d) for t, d in rows],
+        "sd": [float(model.std_[t, d]) for t, d in rows],
+        "standard_error": [float(model.standard_error_[t, d]) for t, d in rows],
+    }
+
+
+def _whole_table(records: Any, found: Any, filled: Any) -> dict[str, list[Any]]:
+    """Return the table without gaps; cells that were there are as they were read."""
+    from outtrees.cli.design import readable
+
+    name = next((name for name, role, _ in records.roles if role == "id"), "record")
+    table: dict[str, list[Any]] = {name: list(records.ids)}
+    as_read = {column.name: column.text for column in records.columns}
+    for d, title in enumerate(found.names):
+        text = as_read.get(title, [""] * len(records))
+        table[title if title not in table else f"{title}_"] = [
+            text[t] or readable(found, filled[t, d], d) for t in range(len(records))
+        ]
+    for column in records.columns:
+        if column.kind == "label":
+            table[column.name] = list(column.text)
+    return table

@@ -1,0 +1,160 @@
+"""`outtrees label`: the labels of records that have none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from outtrees.cli.density import MUTATIONS
+from outtrees.cli.options import fit_options, out_folder, table_options
+
+FILES = ("labels.csv", "model.safetensors")
+
+
+class Share(click.ParamType):
+    """A number, or the word auto."""
+
+    name = "number|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
+        """Return the number or "auto"; the estimator knows which numbers it takes."""
+        if value == "auto":
+            return "auto"
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor auto", param, ctx)
+
+
+@click.command("label", short_help="Probable labels of the records that have none.")
+@table_options
+@click.option(
+    "--label", "label", metavar="COLUMN", required=True, help="The labels; empty where unknown."
+)
+@click.option(
+    "--mutation",
+    type=click.Choice(["kinds", *MUTATIONS]),
+    default="kinds",
+    show_default=True,
+    help="How a child differs from its parent. kinds: parzen for numbers, categorical for "
+    "categories.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["posterior", "hill-climb"]),
+    default="posterior",
+    show_default=True,
+    help="Average over trees and labels, or find one good labelling.",
+)
+@click.option(
+    "--stickiness", type=Share(), default="auto", show_default=True, help="P(child keeps label)."
+)
+@click.option(
+    "--sharpness", type=Share(), default="auto", show_default=True, help="Power on attributes."
+)
+@out_folder
+@fit_options
+def command(**options: Any) -> None:
+    """Probable labels of the records of TABLE whose cell in --label is empty.
+
+    All records take part, those without a label too. With --out: labels.csv, with the probability
+    of every label for every record, and the model for `outtrees show`.
+    """
+    from outtrees.cli.cost import Cost, dense_memory, told_beforehand
+    from outtrees.cli.design import by_kinds, design, refuse_missing, remember_columns
+    from outtrees.cli.folder import check_folder
+    from outtrees.cli.inputs import load_records
+    from outtrees.cli.outputs import csv_writer, model_writer, name_files, where_whole, write_files
+    from outtrees.cli.running import estimator, running, tell_records
+
+    with running("label", options) as screen:
+        OutTreeClassifier = estimator("outtrees.estimators.classifier", "OutTreeClassifier")
+        if options["out"] is not None:
+            check_folder(options["out"], FILES)
+        records = load_records(options, label=options["label"])
+        tell_records(screen, records)
+        known = _known(records.column(options["label"]))
+        chosen = options["mutation"]
+        found = design(records, codes=chosen in ("kinds", "categorical"))
+        refuse_missing(found, records, chosen)
+        # 4 chains of 55 draws, the fit and the choice of settings.
+        cost = Cost(
+            f"labels of {len(records):,} records", [len(records)], dense_memory(len(records)), 450
+        )
+        if told_beforehand(screen, cost, options["check"]):
+            return
+        model = OutTreeClassifier(
+            by_kinds(found, "parzen") if chosen == "kinds" else chosen,
+            method=options["method"],
+            stickiness=options["stickiness"],
+            sharpness=options["sharpness"],
+            unlabeled="",
+            random_state=options["seed"],
+        )
+        with screen.busy("finding labels"):
+            model.fit(found.X, known)
+        table = _table(records.ids, known, model)
+        writers = {FILES[0]: csv_writer(table)}
+        if options["out"] is not None:
+            remember_columns(model, found)
+            writers |= model_writer(screen, model)
+        write_files(screen, options["out"], writers)
+        _tell(screen, table, model, where_whole(options["out"], FILES[0]))
+        name_files(screen)
+        screen.finish()
+
+
+def _known(column: Any) -> Any:
+    """Return the labels as text, empty where unknown."""
+    import numpy as np
+
+    from outtrees.cli.failing import CommandError
+
+    levels = column.levels or ()
+    known = np.array(
+        ["" if code != code else levels[int(code)] for code in column.values[:, 0].tolist()]
+    )
+    if (known != "").all():
+        raise CommandError(
+            f"every record has its {column.name!r}; leave the cell empty where it is to be found"
+        )
+    return known
+
+
+def _table(ids: Any, known: Any, model: Any) -> dict[str, list[Any]]:
+    """Return record, given label, label, its probability and Monte-Carlo error, and all others."""
+    chances, errors = model.label_distributions_, model.label_errors_
+    best = chances.argmax(axis=1)
+    rows = range(len(best))
+    table: dict[str, list[Any]] = {
+        "record": list(ids),
+        "given": [str(label) for label in known],
+        "label": [str(label) for label in model.transduction_],
+        "probability": [float(chances[row, best[row]]) for row in rows],
+        "standard_error": [float(errors[row, best[row]]) for row in rows],
+    }
+    for position, label in enumerate(model.classes_):
+        table[f"p({label})"] = [float(chance) for chance in chances[:, position]]
+    return table
+
+
+def _tell(screen: Any, table: dict[str, list[Any]], model: Any, whole: str) -> None:
+    rows = [row for row, given in enumerate(table["given"]) if given == ""]
+    screen.say(
+        f"\n{len(rows)} labels found, {len(table['given']) - len(rows)} were given; stickiness "
+        f"{model.stickiness_:.3g}, sharpness {model.sharpness_:.3g}"
+    )
+    shown = {
+        name: [table[name][row] for row in rows]
+        for name in ("record", "label", "probability", "standard_error")
+    }
+    screen.table(shown, bar="probability", whole=whole)
+    screen.say("probabilities are sampled; standard_error is their Monte-Carlo error")
+    screen.summary.update(
+        labels=shown,
+        stickiness=model.stickiness_,
+        sharpness=model.sharpness_,
+        r_hat=model.r_hat_,
+        log_likelihood=model.log_likelihood_,
+    )

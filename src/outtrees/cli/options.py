@@ -1,0 +1,102 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+class Size(click.ParamType):
+    """A number of bytes: 1000000, 500M, 4GB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        """Return the number of bytes."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", str(value).strip().lower())
+        if found is None or float(found[1]) <= 0:
+            self.fail(f"{value!r} is no size; write for example 500M or 4G", param, ctx)
+        return int(float(found[1]) * _UNITS[found[2]])
+
+
+class Finite(click.FloatRange):
+    """A number in a range, neither NaN nor infinite."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+def together(*decorators: Decorator) -> Decorator:
+    """Return the decorators as one, in the order of the help."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+table_options = together(
+    click.argument("table", type=click.Path()),
+    click.option("--id", "id", metavar="COLUMN", help="The column of identities."),
+    click.option(
+        "--kind",
+        "kinds",
+        metavar="COLUMN=KIND",
+        multiple=True,
+        help="What a column is: continuous, categorical, count, date, sequence, place, label, "
+        "parent, group or ignore. May be repeated.",
+    ),
+    click.option(
+        "--ignore", metavar="COLUMN", multiple=True, help="Leave a column out. May be repeated."
+    ),
+    click.option(
+        "--place",
+        "places",
+        metavar="X,Y",
+        multiple=True,
+        help="Columns that are one place, two or three. May be repeated.",
+    ),
+    click.option("--sequences", type=click.Path(), help="Aligned FASTA or NEXUS, by identity."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Of text files."),
+    click.option(
+        "--max-bytes", type=Size(), default="4294967296", help="Refuse larger files.  [default: 4G]"
+    ),
+)
+
+common_options = together(
+    click.option("--seed", type=click.IntRange(min=0), help="Make random choices repeatable."),
+    click.option("--quiet", is_flag=True, help="Print nothing but errors (and --json)."),
+    click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        help="A summary as JSON on stdout, everything else on stderr.",
+    ),
+    click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+)
+
+fit_options = together(
+    click.option("--check", is_flag=True, help="Estimate time and memory; do not run."),
+    click.option("--jobs", type=click.IntRange(min=1), help="Processor cores to use."),
+    common_options,
+)
+
+out_folder = click.option(
+    "--out", type=click.Path(), metavar="FOLDER", help="Where files go; made if need be."
+)

@@ -1,0 +1,66 @@
+"""What every command does around its own work."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from outtrees.cli.failing import CommandError
+from outtrees.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from outtrees.records import Records
+
+
+@contextmanager
+def running(command: str, options: Mapping[str, Any]) -> Iterator[Screen]:
+    """Yield the screen; limit the cores, tell warnings, print the summary at the end."""
+    screen = Screen(options["quiet"], options["as_json"])
+    screen.summary.update({"command": command, "version": _version(), "seed": options["seed"]})
+    with screen.warnings_told(), _cores(options.get("jobs")):
+        yield screen
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("outtrees")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@contextmanager
+def _cores(jobs: int | None) -> Iterator[None]:
+    if jobs is None:
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(jobs):
+        yield
+
+
+def estimator(module: str, name: str) -> Any:
+    """Return a class by module and name, or say in one line that it is not there."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ModuleNotFoundError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("outtrees."):
+            raise
+        raise CommandError(
+            f"this command needs {name}, which this version of outtrees does not have yet; "
+            "install a newer one"
+        ) from None
+
+
+def tell_records(screen: Screen, records: Records) -> None:
+    """Print the kinds of the columns and put them into the summary."""
+    screen.say(records.describe())
+    screen.summary["records"] = len(records)
+    screen.summary["columns"] = [
+        {"name": c.name, "kind": c.kind, "missing": c.n_missing} for c in records.columns
+    ] + [{"name": name, "kind": role} for name, role, _ in records.roles]
+    screen.summary["inputs"] = dict(records.provenance)

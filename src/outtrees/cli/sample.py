@@ -1,0 +1,77 @@
+"""`outtrees sample`: a new population drawn from a saved model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from outtrees.cli.options import Size, common_options
+
+
+@click.command("sample", short_help="A new population drawn from a saved model.")
+@click.argument("model", type=click.Path())
+@click.option(
+    "-n", "--records", "n", type=click.IntRange(min=1), default=10, show_default=True,
+    help="How many records.",
+)  # fmt: skip
+@click.option("--out", type=click.Path(), metavar="FILE", help="CSV or TSV; stdout if not given.")
+@click.option("--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.")
+@common_options
+def command(**options: Any) -> None:
+    """New records and their parents, drawn from MODEL, as a table with one row for each.
+
+    A tree at random, a root, and every child as the model says children differ from parents.
+    """
+    from outtrees.cli.failing import CommandError
+    from outtrees.cli.running import running
+    from outtrees.store import load
+    from outtrees.views.exchange import to_csv, write_csv
+
+    with running("sample", options) as screen:
+        model = load(options["model"], max_bytes=options["max_bytes"])
+        if hasattr(model, "simulate"):
+            table = dict(_simulated(model, options))
+        elif hasattr(model, "sample") and hasattr(model, "n_features_in_"):
+            table = _sampled(model, options)
+        else:
+            raise CommandError(
+                f"{options['model']!r} holds a {type(model).__name__}, from which no population "
+                "can be drawn; name a model of 'outtrees density' or 'outtrees ancestry'"
+            )
+        screen.summary["records"] = options["n"]
+        if options["out"] is not None:
+            write_csv(options["out"], table)
+            screen.summary["files"] = {"sample": options["out"]}
+            screen.say(f"{options['n']} records written to {options['out']}")
+        elif options["as_json"]:
+            screen.summary["sample"] = table
+        else:
+            screen.say(to_csv(table).removesuffix("\n"))
+        screen.finish()
+
+
+def _simulated(model: Any, options: dict[str, Any]) -> Any:
+    import inspect
+
+    # The seed goes where the estimator takes it.
+    if "random_state" in inspect.signature(model.simulate).parameters:
+        return model.simulate(options["n"], random_state=options["seed"])
+    model.random_state = options["seed"]
+    return model.simulate(options["n"])
+
+
+def _sampled(model: Any, options: dict[str, Any]) -> dict[str, list[Any]]:
+    from outtrees.cli.design import cells, columns_of
+
+    X, parents = model.sample(options["n"], random_state=options["seed"])
+    names, levels = columns_of(model, X.shape[1])
+    table: dict[str, list[Any]] = {
+        "record": [str(row + 1) for row in range(len(X))],
+        "parent": ["" if parent < 0 else str(parent + 1) for parent in parents.tolist()],
+    }
+    for position, (name, level) in enumerate(zip(names, levels, strict=True)):
+        while name in table:
+            name += "_"
+        table[name] = cells(X[:, position], level)
+    return table

@@ -1,0 +1,193 @@
+"""What is printed, and where: results on stdout, progress and warnings on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+import click
+
+from outtrees.cli.failing import flat, spoken
+
+ROWS_ON_SCREEN = 40
+_PLAIN_WIDTH = 120  # of tables that go to a file or a pipe
+_BAR = 20
+
+
+class Screen:
+    """Prints for people, or one JSON object for programs.
+
+    Parameters
+    ----------
+    quiet : bool
+        Print nothing but the JSON object.
+    as_json : bool
+        Print `summary` as JSON on stdout at the end, and everything else on stderr.
+    """
+
+    def __init__(self, quiet: bool = False, as_json: bool = False) -> None:
+        self.quiet = quiet
+        self.as_json = as_json
+        self.summary: dict[str, Any] = {}
+        self._warned: list[str] = []
+
+    def say(self, text: str = "") -> None:
+        """Print lines of text."""
+        if not self.quiet:
+            click.echo(text, err=self.as_json)
+
+    def warn(self, text: str) -> None:
+        """Print a warning on stderr, once."""
+        line = spoken(text)
+        if line not in self._warned:
+            self._warned.append(line)
+            if not self.quiet:
+                click.echo(f"warning: {line}", err=True)
+
+    @contextmanager
+    def warnings_told(self) -> Iterator[None]:
+        """Print Python's warnings, raised inside, as lines; also if an error ends the block."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            # Notes between libraries are not for the user of a command.
+            for category in (DeprecationWarning, PendingDeprecationWarning, ResourceWarning):
+                warnings.simplefilter("ignore", category)
+            try:
+                yield
+            finally:
+                for warning in caught:
+                    self.warn(str(warning.message))
+
+    def table(
+        self,
+        columns: Mapping[str, Sequence[Any]],
+        *,
+        bar: str | None = None,
+        whole: str = "",
+        limit: int = ROWS_ON_SCREEN,
+    ) -> None:
+        """Print a table, cut after `limit` rows with a note that says where the whole is.
+
+        The column called `bar` holds numbers between 0 and 1, which are drawn as well.
+        """
+        if self.quiet:
+            return
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        rows = list(zip(*columns.values(), strict=True))
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for name, cells in columns.items():
+            number = all(isinstance(cell, Real) for cell in cells)
+            table.add_column(
+                Text(printable(name)),
+                justify="right" if number else "left",
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        if bar is not None:
+            table.add_column("", no_wrap=True)
+        for row in rows[:limit]:
+            cells = [Text(printable(cell)) for cell in row]
+            if bar is not None:
+                share = float(dict(zip(columns, row, strict=True))[bar])
+                cells.append(Text("█" * round(_BAR * share), style="blue"))
+            table.add_row(*cells)
+        stream = sys.stderr if self.as_json else sys.stdout
+        console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        if not console.is_terminal:
+            console = Console(
+                file=stream, highlight=False, markup=False, emoji=False, width=_PLAIN_WIDTH
+            )
+        with console.capture() as capture:
+            console.print(table)
+        self.say("\n".join(line.rstrip() for line in capture.get().splitlines()))
+        if len(rows) > limit:
+            self.say(f"… {len(rows) - limit:,} more rows{whole and '; ' + whole}")
+
+    @contextmanager
+    def progress(self, title: str, total: int) -> Iterator[Callable[[int, float], None]]:
+        """Yield a function of (iteration, log-likelihood + log-prior) that moves a bar on stderr.
+
+        On a terminal only: a file or a pipe would keep every position of the bar.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda iteration, objective: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("iteration {task.completed}, penalised log-likelihood {task.fields[value]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        ) as bar:
+            task = bar.add_task(title, total=total, value="…")
+
+            def move(iteration: int, objective: float) -> None:
+                bar.update(task, completed=min(iteration, total), value=f"{objective:.2f}")
+
+            yield move
+
+    @contextmanager
+    def busy(self, title: str) -> Iterator[None]:
+        """Show on a terminal that something is under way."""
+        if self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status(title):
+            yield
+
+    def finish(self) -> None:
+        """Print the summary, if it was asked for as JSON."""
+        if self.as_json:
+            self.summary["warnings"] = self._warned
+            click.echo(json.dumps(jsonable(self.summary), allow_nan=False, ensure_ascii=True))
+
+
+def printable(cell: Any) -> str:
+    r"""Return a cell of a table as text that cannot steer a terminal.
+
+    Examples
+    --------
+    >>> printable(0.98765), printable("a\x1b[2Jb"), printable(None), printable("")
+    ('0.988', 'a\\x1b[2Jb', '', '')
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, Integral):
+        return str(cell)
+    if isinstance(cell, Real):
+        return f"{float(cell):.3f}" if abs(cell) < 1e4 else f"{float(cell):.6g}"
+    return flat(str(cell)[:200])
+
+
+def jsonable(value: Any) -> Any:
+    """Return a value in types that JSON knows; infinities and NaN become null.
+
+    Examples
+    --------
+    >>> jsonable({"a": (1, float("inf")), "b": "x"})
+    {'a': [1, None], 'b': 'x'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):  # arrays and numbers of numpy
+        return jsonable(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

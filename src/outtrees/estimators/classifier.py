@@ -1,0 +1,414 @@
+"""Semi-supervised classification with out-trees, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from outtrees.estimators.classifier_targets import read_targets
+from outtrees.estimators.validation import (
+    check_params,
+    check_records,
+    warn_of_degenerate_records,
+)
+from outtrees.learning import fit_mutation
+from outtrees.learning.fitting import with_known_values
+from outtrees.learning.labels import (
+    LabelModel,
+    average_edges,
+    choose_settings,
+    climb_labels,
+    label_posterior,
+    smoothed_marginal,
+    weigh_trees,
+)
+from outtrees.learning.labels.choice import STICKINESS, sharpness_grid, usual_sharpness
+from outtrees.learning.labels.prediction import leaf_label_distributions
+from outtrees.learning.labels.refitting import AttributeMutations, one_hot, refitted
+from outtrees.likelihood import log_number_of_trees
+from outtrees.mutations import MUTATIONS, Mutation, make_mutation
+from outtrees.mutations.checks import Array, as_generator
+from outtrees.trees import OutTreeDistribution
+
+# Rounds of refits of label-dependent mutations, and trees drawn for each.
+_JOINT_ROUNDS = 3
+_WEIGHED_TREES = 200
+# Pairs of new and old records whose weights are held at once: 32 MB.
+_PAIRS_AT_ONCE = 2**22
+_EDGE_DRAWS = 100
+_HIGH_R_HAT, _LARGE_ERROR = 1.2, 0.05
+
+
+class OutTreeClassifier(ClassifierMixin, BaseEstimator):
+    """Labels that mutate along the same unknown tree as the attributes.
+
+    Every record descends from one unknown other record, and both its attributes and its label
+    mutate on the way (paper, section 5):
+
+        β_uv = p(x_u | x_v)^sharpness · p(y_u | y_v),   p(a | b) = s·[a = b] + (1 − s)·marginal_a
+
+    No link from attributes to labels is assumed: attributes tell which trees are likely, and trees
+    which labels are. Records without a label take part in fitting (semi-supervised).
+
+    Parameters
+    ----------
+    mutation : str or Mutation, default="parzen"
+        How the attributes of a child differ from its parent's: see `OutTreeDensity`.
+        "categorical" is for discrete characters; there NaN is a missing cell, integrated out.
+        Fitted to all records without labels (tdid likelihood).
+    stickiness : float in [0, 1] or "auto", default="auto"
+        The probability s that a child keeps its parent's label rather than drawing one afresh.
+        "auto" hides a quarter of the known labels at a time and predicts them from the others,
+        for several settings, together with sharpness, and takes the best (`choose_settings`).
+    sharpness : float or "auto", default="auto"
+        The power on the attributes' weights. 1 is the model as it stands; many columns that are
+        taken as independent make that over-sure.
+    method : {"posterior", "hill-climb"}, default="posterior"
+        "posterior" averages over all trees and all unknown labels by sampling; "hill-climb"
+        is the paper's: the labels that maximise Z as far as single changes lead.
+    unlabeled : number, str or None, default=-1
+        What marks an unknown label in y; None: all labels are known.
+    joint : bool or "fresh", default=False
+        Whether the attributes' mutation depends on the labels (eq. 4): one where a child keeps
+        its parent's label, another where the label changes. True fits both; with "fresh" a child
+        whose label changes draws its attributes afresh, from the root's density.
+    label_prior : {"uniform", "frequency"}, default="uniform"
+        The marginal of labels drawn afresh: all classes alike (as in the paper), or the
+        frequencies of the known labels, each class counted once more.
+    n_components : int or None, default=None
+        Reduce the columns to this many principal components first, as the paper does.
+    n_chains, n_draws, burn_in : int, default=4, 50, 5
+        For "posterior": chains, steps of each that are averaged, steps that are not.
+    n_init : int, default=5
+        For "hill-climb": starts, the first from the most frequent label, the others random.
+    refit : bool, default=False
+        For "hill-climb": whether to refit the mutation between climbs.
+    max_iter : int, default=200
+        Steps for fitting the mutation; sweeps of a hill-climb.
+    max_classes : int, default=1000
+    random_state : int, RandomState, Generator or None, default=None
+
+    Attributes
+    ----------
+    classes_ : array of shape (C,)
+    transduction_ : array of shape (T,)
+        The label of every training record: known, or most probable.
+    label_distributions_ : array of shape (T, C)
+        P(label | all attributes, known labels). "hill-climb": one at the label found.
+    label_errors_ : array of shape (T, C)
+        Monte-Carlo standard errors of `label_distributions_`; 0 for "hill-climb".
+    r_hat_ : float
+        The largest split R-hat over label probabilities; 1 for "hill-climb".
+    stickiness_, sharpness_ : float
+        As given, or as chosen.
+    choice_ : Choice or None
+        The settings that "auto" tried, with their scores.
+    log_likelihood_ : float
+        Log of Σ over unknown labels of Z(y) / T^(T−1) ("posterior", sampled), or of its largest
+        term found ("hill-climb", exact). At sharpness 1 the former is log p(X, known labels).
+    mutation_ : Mutation
+    changed_mutation_ : Mutation or None
+        With joint=True: the mutation where the label changes.
+    edge_marginals_, root_marginals_ : arrays of shape (T, T) [child, parent] and (T,)
+        Averaged over draws of the labels; made when first asked for.
+    n_iter_ : int
+        Steps drawn in all, or sweeps of the best climb.
+    X_ : array of shape (T, D)
+        The training records, after `n_components`.
+
+    Notes
+    -----
+    `predict` takes a record as new, a leaf below one of the training records, even if it is one
+    of them; `transduction_` takes the training records as what they are. The two may differ.
+
+    Cost: O(T³) for each step.
+
+    Examples
+    --------
+    >>> X = [[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]
+    >>> model = OutTreeClassifier(random_state=0).fit(X, [0, -1, 0, 1, 1, -1])
+    >>> model.transduction_
+    array([0, 0, 0, 1, 1, 1])
+    >>> model.predict([[0.3], [4.9]])
+    array([0, 1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "mutation": [StrOptions(set(MUTATIONS)), Mutation],
+        "stickiness": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "sharpness": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "method": [StrOptions({"posterior", "hill-climb"})],
+        "unlabeled": [Real, str, None],
+        "joint": ["boolean", StrOptions({"fresh"})],
+        "label_prior": [StrOptions({"uniform", "frequency"})],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "n_draws": [Interval(Integral, 4, None, closed="left")],
+        "burn_in": [Interval(Integral, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "refit": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_classes": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def __init__(
+        self,
+        mutation: str | Mutation = "parzen",
+        *,
+        stickiness: float | str = "auto",
+        sharpness: float | str = "auto",
+        method: str = "posterior",
+        unlabeled: Any = -1,
+        joint: bool | str = False,
+        label_prior: str = "uniform",
+        n_components: int | None = None,
+        n_chains: int = 4,
+        n_draws: int = 50,
+        burn_in: int = 5,
+        n_init: int = 5,
+        refit: bool = False,
+        max_iter: int = 200,
+        max_classes: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.mutation = mutation
+        self.stickiness = stickiness
+        self.sharpness = sharpness
+        self.method = method
+        self.unlabeled = unlabeled
+        self.joint = joint
+        self.label_prior = label_prior
+        self.n_components = n_components
+        self.n_chains = n_chains
+        self.n_draws = n_draws
+        self.burn_in = burn_in
+        self.n_init = n_init
+        self.refit = refit
+        self.max_iter = max_iter
+        self.max_classes = max_classes
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_missing()
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the mutation to all records, and find the labels of those that have none.
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+        y : array-like of shape (T,)
+            Numbers or strings; `unlabeled` where unknown.
+        """
+        check_params(self)
+        for name in ("model_", "_edges"):
+            self.__dict__.pop(name, None)
+        records = check_records(self, X, allows_missing=self._allows_missing(), reset=True)
+        targets = read_targets(self, records, y, self.unlabeled, self.max_classes)
+        rng = as_generator(self.random_state)
+        records = self._reduced(records, reset=True)
+        mutation = make_mutation(self.mutation)
+        warn_of_degenerate_records(
+            records,
+            mutation,
+            None if self.n_components else getattr(self, "feature_names_in_", None),
+        )
+        # Drawn here, so that the rest does not depend on how many numbers a fit takes.
+        fit_seed, choice_seed, label_seed = (int(seed) for seed in rng.integers(2**31, size=3))
+        fitted = fit_mutation(
+            with_known_values(mutation, records),
+            records,
+            max_iter=self.max_iter,
+            random_state=fit_seed,
+        ).mutation
+        C = len(targets.classes)
+        marginal = np.full(C, 1 / C)
+        if self.label_prior == "frequency":
+            marginal = smoothed_marginal(targets.labels, C)
+        mutations = AttributeMutations(fitted)
+        model = self._chosen(
+            mutations.model(records, marginal, 0.9, 1.0), targets.labels, choice_seed
+        )
+        self.X_ = records
+        self.classes_ = targets.classes
+        if self.joint == "fresh":
+            mutations = mutations._replace(fresh=True)
+            model = model.with_options(log_attributes=mutations.layers(records, records))
+        elif self.joint and C > 1:
+            mutations, model = self._joint(mutations, model, targets.labels, choice_seed)
+        if self.method == "posterior":
+            self._sample_labels(model, targets.labels, label_seed)
+        else:
+            mutations, model = self._climb(mutations, model, targets.labels, label_seed)
+        self.stickiness_, self.sharpness_ = model.stickiness, model.sharpness
+        self.mutation_, self.changed_mutation_ = mutations.kept, mutations.changed
+        # The known labels are exact in the distributions, so this keeps them.
+        self.transduction_ = targets.classes[self.label_distributions_.argmax(axis=1)]
+        self.model_ = model  # last: an interrupted fit leaves an estimator not fitted
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return P(class) of each record as a new leaf below a training record, (n, C).
+
+        Every row by itself, whatever other rows are there. O(n T (D + C)).
+        """
+        check_is_fitted(self, "model_")
+        records = check_records(self, X, allows_missing=self._allows_missing(), reset=False)
+        records = self._reduced(records, reset=False)
+        fresh = self.joint == "fresh"
+        mutations = AttributeMutations(self.mutation_, self.changed_mutation_, fresh)
+        step = max(1, _PAIRS_AT_ONCE // (2 * len(self.X_)))
+        parts = [
+            leaf_label_distributions(
+                self.model_,
+                mutations.layers(records[low : low + step], self.X_),
+                self.label_distributions_,
+            )
+            for low in range(0, len(records), step)
+        ]
+        return np.concatenate(parts)
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable class of each record as a new one, (n,)."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    @property
+    def edge_marginals_(self) -> Array:
+        """P(training record u descends directly from v), (T, T) [child, parent]."""
+        return self._averaged_edges()[0]
+
+    @property
+    def root_marginals_(self) -> Array:
+        """P(training record r is the root), (T,)."""
+        return self._averaged_edges()[1]
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _allows_missing(self) -> bool:
+        known = isinstance(self.mutation, Mutation) or self.mutation in MUTATIONS
+        return known and make_mutation(self.mutation).allows_missing and not self.n_components
+
+    def _reduced(self, X: Array, *, reset: bool) -> Array:
+        if self.n_components is None:
+            return X
+        if reset:
+            most = min(X.shape)
+            if self.n_components > most:
+                raise ValueError(
+                    f"n_components={self.n_components} is more than {X.shape[0]} records of "
+                    f"{X.shape[1]} columns span; use at most {most}"
+                )
+            self.pca_ = PCA(self.n_components, svd_solver="full").fit(X)
+        return np.asarray(self.pca_.transform(X))
+
+    def _chosen(self, model: LabelModel, known: Any, seed: int) -> LabelModel:
+        """Return the model with stickiness and sharpness as given, or chosen."""
+        self.choice_ = None
+        D = int(self.n_components or self.n_features_in_)
+        given = {
+            name: float(value)
+            for name, value in (("stickiness", self.stickiness), ("sharpness", self.sharpness))
+            if not isinstance(value, str)
+        }
+        model = model.with_options(**{"sharpness": usual_sharpness(D), **given})
+        # One label has no others to be predicted from; one class needs no choice.
+        if len(given) == 2 or model.n_classes == 1 or (known >= 0).sum() < 2:
+            return model
+        self.choice_ = choose_settings(
+            model,
+            known,
+            stickiness=[given["stickiness"]] if "stickiness" in given else STICKINESS,
+            sharpness=[given["sharpness"]] if "sharpness" in given else sharpness_grid(D),
+            n_features=D,
+            random_state=seed,
+        )
+        return self.choice_.best
+
+    def _joint(
+        self, mutations: AttributeMutations, model: LabelModel, known: Any, seed: int
+    ) -> tuple[AttributeMutations, LabelModel]:
+        """Return the mutations of edges that keep and that change the label, and their model."""
+        distributions = weigh_trees(model, known, _WEIGHED_TREES, seed).marginals
+        for _ in range(_JOINT_ROUNDS):
+            trees = model.trees(np.where(known >= 0, known, distributions.argmax(axis=1)))
+            mutations = refitted(mutations, self.X_, trees, distributions, joint=True)
+            model = mutations.model(self.X_, model.marginal, model.stickiness, model.sharpness)
+            distributions = label_posterior(model, known, 1, 20, 5, seed).distributions
+        return mutations, model
+
+    def _sample_labels(self, model: LabelModel, known: Any, seed: int) -> None:
+        draws = (self.n_chains, self.n_draws, self.burn_in)
+        posterior = label_posterior(model, known, *draws, random_state=seed)
+        self.label_distributions_ = posterior.distributions
+        self.label_errors_ = posterior.standard_error
+        self.r_hat_ = posterior.r_hat
+        self.n_iter_ = self.n_chains * (self.n_draws + self.burn_in)
+        step = -(-len(posterior.label_draws) // _EDGE_DRAWS)
+        self._label_draws = posterior.label_draws[::step]
+        self.log_likelihood_ = posterior.log_z - log_number_of_trees(model.n_records)
+        # A probability that hardly ever moves may have a high R-hat, and matters to nobody.
+        if posterior.r_hat > _HIGH_R_HAT and posterior.standard_error.max() > _LARGE_ERROR:
+            warnings.warn(
+                f"OutTreeClassifier: the chains disagree (split R-hat {posterior.r_hat:.2f}, error "
+                f"of a label probability up to {posterior.standard_error.max():.2f}); "
+                f"raise n_draws={self.n_draws} or burn_in={self.burn_in}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _climb(
+        self, mutations: AttributeMutations, model: LabelModel, known: Any, seed: int
+    ) -> tuple[AttributeMutations, LabelModel]:
+        fitted = {id(model): mutations}
+        joint = mutations.changed is not None
+
+        def refit(current: LabelModel, trees: OutTreeDistribution, labels: Any) -> LabelModel:
+            distributions = one_hot(labels, current.n_classes)
+            new = refitted(fitted[id(current)], self.X_, trees, distributions, joint)
+            moved = new.model(self.X_, current.marginal, current.stickiness, current.sharpness)
+            fitted[id(moved)] = new
+            models.append(moved)  # kept alive, so that its id stays its own
+            return moved
+
+        models: list[LabelModel] = []
+        climb = climb_labels(
+            model,
+            known,
+            n_init=self.n_init,
+            max_sweeps=self.max_iter,
+            random_state=seed,
+            refit=refit if self.refit else None,
+        )
+        self.label_distributions_ = one_hot(climb.labels, model.n_classes)
+        self.label_errors_ = np.zeros_like(self.label_distributions_)
+        self.r_hat_ = 1.0
+        self.n_iter_ = len(climb.log_zs) - 1
+        self._label_draws = climb.labels[None]
+        self.log_likelihood_ = climb.log_z - log_number_of_trees(model.n_records)
+        if not climb.converged:
+            warnings.warn(
+                f"OutTreeClassifier: the hill-climb did not end in max_iter={self.max_iter} "
+                "sweeps; raise max_iter",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return fitted[id(climb.model)], climb.model
+
+    def _averaged_edges(self) -> tuple[Array, Array]:
+        check_is_fitted(self, "model_")
+        if "_edges" not in self.__dict__:
+            self._edges = average_edges(self.model_, self._label_draws)
+        return self._edges

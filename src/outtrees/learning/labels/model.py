@@ -1,0 +1,159 @@
+"""Labels that mutate along the same unknown tree as the attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.learning.messages import States, draw_states
+from outtrees.mutations.checks import Array, check_number
+from outtrees.trees import OutTreeDistribution
+
+Labels = NDArray[np.intp]  # (T,) class indices
+
+
+@dataclass(frozen=True)
+class LabelModel:
+    """Weights of (tree, labels) pairs: attributes and labels mutate along the same edges.
+
+    An edge u ← v of a tree whose labels are y weighs (paper, section 5)
+
+        β_uv = p(x_u | x_v)^sharpness · p(y_u | y_v),   p(a | b) = s·[a = b] + (1 − s)·marginal_a
+
+    with stickiness s, and a root weighs p(x_r)^sharpness · marginal[y_r]. With two layers of
+    `log_attributes` the attributes' mutation also depends on the labels (eq. 4): the first holds
+    where a child keeps its parent's label, the second where it changes.
+    """
+
+    log_attributes: Array  # (1 or 2, T, T) log p(x_u | x_v), [child, parent]
+    log_root: Array  # (T,) log p(x_r)
+    marginal: Array  # (C,) of a label that is drawn afresh
+    stickiness: float
+    sharpness: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("LabelModel", "stickiness", self.stickiness, 0, 1)
+        check_number("LabelModel", "sharpness", self.sharpness, 0)
+
+    @property
+    def n_records(self) -> int:
+        """T."""
+        return len(self.log_root)
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.marginal)
+
+    @property
+    def log_edge(self) -> Array:
+        """Log p(child's label | parent's label), (C, C) [child, parent]."""
+        s = self.stickiness
+        with np.errstate(divide="ignore"):
+            return np.log(s * np.eye(self.n_classes) + (1 - s) * self.marginal[:, None])
+
+    @property
+    def log_marginal(self) -> Array:
+        """Log of the marginal, (C,): the law of a root's label."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.marginal)
+
+    @property
+    def log_layers(self) -> Array:
+        """The attributes' share of each edge's log-weight, (1 or 2, T, T)."""
+        return _powered(self.log_attributes, self.sharpness)
+
+    @property
+    def log_roots(self) -> Array:
+        """The attributes' share of each root's log-weight, (T,)."""
+        return _powered(self.log_root, self.sharpness)
+
+    def with_options(self, **options: Any) -> Self:
+        """Return the model with other stickiness, sharpness, …"""
+        return replace(self, **options)
+
+    def weights(self, labels: Labels) -> tuple[Array, Array]:
+        """Return (log_beta, log_root) of the trees whose labels are all known. O(T²)."""
+        log_beta = self.log_layers[0] + self.log_edge[labels[:, None], labels[None, :]]
+        if len(self.log_attributes) > 1:
+            differ = labels[:, None] != labels[None, :]
+            log_beta[differ] += (self.log_layers[1] - self.log_layers[0])[differ]
+        return log_beta, self.log_roots + self.log_marginal[labels]
+
+    def trees(self, labels: Labels) -> OutTreeDistribution:
+        """Return the distribution over trees given all labels; its log Z is the paper's Z(y)."""
+        return OutTreeDistribution(*self.weights(labels))
+
+    def draw_labels(
+        self,
+        parents: NDArray[np.intp],  # (T,)
+        known: Labels,  # (T,), −1 where unknown
+        rng: Any,
+    ) -> States:
+        """Return a joint draw of all labels given the tree, and their exact marginals."""
+        return draw_states(
+            parents, evidence(known, self.n_classes), self.edges(parents), rng, self.log_marginal
+        )
+
+    def edges(self, parents: NDArray[np.intp]) -> Array:
+        """Return the log-weights of pairs of labels on the edges of a tree, for messages."""
+        if len(self.log_attributes) == 1:
+            return self.log_edge  # the attributes say nothing about the labels, given the tree
+        child = np.arange(self.n_records)
+        kept, changed = self.log_layers[:, child, parents]  # a root's entry is never read
+        same = np.eye(self.n_classes, dtype=bool)
+        return self.log_edge + np.where(same, kept[:, None, None], changed[:, None, None])
+
+    def edges_over(self, trees: NDArray[np.intp]) -> Array:
+        """Return `edges` of trees (n, T), one after the other: (n T, C, C), or (1, C, C)."""
+        if len(self.log_attributes) == 1:
+            return self.log_edge[None]
+        return np.concatenate([self.edges(tree) for tree in trees])
+
+
+def evidence(
+    known: Labels,  # (T,), −1 where unknown
+    n_classes: int,
+) -> Array:
+    """Return log-evidence (T, C): 0 for what may be, −inf for what is known not to be.
+
+    Examples
+    --------
+    >>> evidence(np.array([1, -1]), 2)
+    array([[-inf,   0.],
+           [  0.,   0.]])
+    """
+    labels = np.asarray(known)
+    log_nodes = np.zeros((len(labels), n_classes))
+    seen = np.flatnonzero(labels >= 0)
+    log_nodes[seen] = -np.inf
+    log_nodes[seen, labels[seen]] = 0.0
+    return log_nodes
+
+
+def smoothed_marginal(
+    known: Labels,  # (T,), −1 where unknown
+    n_classes: int,
+    pseudo_count: float = 1.0,
+) -> Array:
+    """Return the frequencies of the known labels with one more of each class, (C,).
+
+    Examples
+    --------
+    >>> smoothed_marginal(np.array([0, 0, -1]), 2)
+    array([0.75, 0.25])
+    """
+    labels = np.asarray(known)
+    counts = np.bincount(labels[labels >= 0], minlength=n_classes) + pseudo_count
+    return np.asarray(counts / counts.sum())
+
+
+def _powered(log_weights: Array, sharpness: float) -> Array:
+    """Return sharpness · log_weights; what is impossible stays so, even at sharpness 0."""
+    if sharpness == 1:
+        return log_weights
+    finite = np.isfinite(log_weights)
+    return np.where(finite, sharpness * np.where(finite, log_weights, 0.0), log_weights)

@@ -1,0 +1,99 @@
+"""From a mutation to label models: one mutation for all edges, or two that depend on labels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from outtrees.learning.labels.model import LabelModel, Labels
+from outtrees.mutations.base import Mutation
+from outtrees.mutations.checks import Array
+from outtrees.trees import OutTreeDistribution
+
+
+class AttributeMutations(NamedTuple):
+    """How attributes mutate where a child keeps its parent's label, and where it changes."""
+
+    kept: Mutation
+    changed: Mutation | None = None  # None: the same, whatever the labels
+    fresh: bool = False  # where the label changes, attributes come from the root's density
+
+    def layers(
+        self,
+        children: Array,  # (n, D)
+        parents: Array,  # (m, D)
+    ) -> Array:
+        """Return log p(x_u | x_v), (1 or 2, n, m) [child, parent]."""
+        layers = [self.kept.log_conditional(children, parents)]
+        if self.changed is not None:
+            layers.append(self.changed.log_conditional(children, parents))
+        elif self.fresh:
+            drawn = self.kept.log_root(children)[:, None]
+            layers.append(np.broadcast_to(drawn, layers[0].shape))
+        return np.stack(layers)
+
+    def model(
+        self,
+        X: Array,  # (T, D)
+        marginal: Array,  # (C,)
+        stickiness: float,
+        sharpness: float,
+    ) -> LabelModel:
+        """Return the label model of these records."""
+        return LabelModel(self.layers(X, X), self.kept.log_root(X), marginal, stickiness, sharpness)
+
+    def refit(
+        self,
+        X: Array,  # (T, D)
+        edge_marginals: Array,  # (T, T)
+        root_marginals: Array,  # (T,)
+        same: Array,  # (T, T) P(u and v have the same label)
+        joint: bool,
+    ) -> AttributeMutations:
+        """Return the mutations after one M-step, each weighed by the edges that it explains."""
+        if self.fresh:
+            return self._replace(kept=self.kept.refit(X, edge_marginals * same, root_marginals))
+        if not joint:
+            return AttributeMutations(self.kept.refit(X, edge_marginals, root_marginals))
+        # Rounding may leave a probability a hair outside [0, 1].
+        differ = np.maximum(1.0 - same, 0.0)
+        changed = self.kept if self.changed is None else self.changed
+        return AttributeMutations(
+            self.kept.refit(X, edge_marginals * same, root_marginals),
+            changed.refit(X, edge_marginals * differ, root_marginals),
+        )
+
+
+def same_label(distributions: Array) -> Array:
+    """Return Σ_c P(y_u = c) P(y_v = c), (T, T): labels of different records taken one by one.
+
+    Examples
+    --------
+    >>> same_label(np.array([[1.0, 0.0], [0.5, 0.5]])).tolist()
+    [[1.0, 0.5], [0.5, 0.5]]
+    """
+    return np.asarray(np.minimum(distributions @ distributions.T, 1.0))
+
+
+def one_hot(labels: Labels, n_classes: int) -> Array:
+    """Return (T, C) with a one at each record's label.
+
+    Examples
+    --------
+    >>> one_hot(np.array([1, 0]), 2).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    return np.eye(n_classes)[labels]
+
+
+def refitted(
+    mutations: AttributeMutations,
+    X: Array,  # (T, D)
+    trees: OutTreeDistribution,
+    distributions: Array,  # (T, C) of the labels
+    joint: bool,
+) -> AttributeMutations:
+    """Return the mutations refitted to the trees' edge marginals."""
+    same = same_label(distributions)
+    return mutations.refit(X, trees.edge_marginals, trees.root_marginals, same, joint)

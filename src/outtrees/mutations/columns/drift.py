@@ -1,0 +1,161 @@
+"""Drift: numbers and places that wander from the parent's value."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from outtrees.mutations.columns.base import Array, CellKernel
+from outtrees.mutations.columns.scale import typical_variance
+
+_PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
+
+
+@dataclass(frozen=True, eq=False)
+class Drift(CellKernel):
+    """A random walk: child − parent ~ N(k·offset, (k + rate·elapsed)·cov), k links apart.
+
+    Parameters
+    ----------
+    offset : bool
+        Whether a preferred direction is learned; places have none.
+    clock : bool
+        Whether the spread also grows with the time that passed between child and parent, at a
+        learned rate; needs dates.
+    prior_strength : float
+        Pseudo-links of the inverse-Wishart prior on cov, whose guess is a tenth of the column's
+        typical spread. It keeps the spread positive where cells are equal.
+
+    Notes
+    -----
+    Steps add, so k links have a closed form. A column that does not follow the parent at all is
+    told apart by the background component of `Lineage`, not by a shrinking walk.
+
+    Examples
+    --------
+    >>> kernel = Drift().start(np.array([[0.0], [1.0], [3.0]]))
+    >>> pairs = kernel.pairs(np.array([[1.0]]), np.array([[0.0]]), np.array([0]), np.array([0]))
+    >>> kernel.log_steps(pairs, 1).shape
+    (1,)
+    """
+
+    offset: bool = True
+    clock: bool = False
+    prior_strength: float = 1.0
+    _: KW_ONLY
+    mean_step: Any = field(default=None, repr=False)  # (D,)
+    cov: Any = field(default=None, repr=False)  # (D, D), of one link
+    rate: float = 0.0  # links' worth of spread for each unit of time
+    centre: Any = field(default=None, repr=False)  # (D,), of cells without a parent
+    spread: Any = field(default=None, repr=False)  # (D, D)
+    guess: Any = field(default=None, repr=False)  # (D, D), the prior's cov
+
+    def start(self, values: Array) -> Self:
+        """Return the walk whose links have half of the column's typical spread."""
+        known = values[~np.isnan(values).any(axis=1)]
+        D = values.shape[1]
+        spread = np.atleast_2d(np.cov(known, rowvar=False)) if len(known) > 1 else np.eye(D)
+        # A constant column has no scale of its own; any positive one serves, since all cells agree.
+        variances = np.where(np.diag(spread) > 0, np.diag(spread), 1.0)
+        spread = np.diag(variances) if np.linalg.matrix_rank(spread) < D else spread
+        centre = known.mean(axis=0) if len(known) else np.zeros(D)
+        return replace(
+            self,
+            mean_step=np.zeros(D),
+            cov=np.diag(typical_variance(known)) / 4,
+            guess=_PRIOR_SPREAD**2 * np.diag(typical_variance(known)),
+            rate=0.0,
+            centre=centre,
+            spread=spread,
+        )
+
+    @property
+    def _uses_time(self) -> bool:
+        return self.clock
+
+    def _joined(self, x: Array, y: Array) -> Array:
+        return x - y
+
+    def _factor(self, k: int, elapsed: Array | None) -> Any:
+        return float(k) if elapsed is None else k + self.rate * elapsed
+
+    def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
+        return _log_normal(cells - k * self.mean_step, self.cov, self._factor(k, elapsed))
+
+    def _log_cell(self, x: Array) -> Array:
+        return _log_normal(x - self.centre, self.spread, 1.0)
+
+    def _refit_pairs(self, cells: Array, weights: Array, elapsed: Array | None) -> Self:
+        if elapsed is None:
+            return self._at_rate(self.rate, cells, weights, None)[0]
+
+        def loss(rate: float) -> float:
+            return self._at_rate(rate, cells, weights, elapsed)[1]
+
+        typical = float(np.median(elapsed[elapsed > 0])) if (elapsed > 0).any() else 1.0
+        bounds = np.log(1e-3 / typical), np.log(1e3 / typical)
+        best = minimize_scalar(lambda x: loss(float(np.exp(x))), bounds=bounds, method="bounded")
+        rate = min((0.0, self.rate, float(np.exp(best.x))), key=loss)
+        return self._at_rate(rate, cells, weights, elapsed)[0]
+
+    def _at_rate(
+        self, rate: float, difference: Array, weights: Array, elapsed: Array | None
+    ) -> tuple[Self, float]:
+        """Return the best offset and cov for this rate, and −2 · objective up to a constant."""
+        found, D = replace(self, rate=rate), difference.shape[1]
+        scaled, moment, total, log_factors = np.zeros(D), 0.0, self.prior_strength, 0.0
+        by_factor = []
+        for k, w in enumerate(weights, start=1):
+            factor = found._factor(k, elapsed)
+            by_factor.append(w / factor)
+            scaled += k * (by_factor[-1] @ difference)
+            moment += k * k * float(by_factor[-1].sum())
+            total += float(w.sum())
+            log_factors += float((w * np.log(factor)).sum())
+        step = scaled / moment if self.offset else np.zeros(D)
+        scatter = self.prior_strength * self.guess
+        for k, w in enumerate(by_factor, start=1):
+            residual = difference - k * step
+            scatter = scatter + (residual.T * w) @ residual
+        cov = scatter / total
+        found = replace(found, mean_step=step, cov=cov)
+        return found, total * float(np.linalg.slogdet(cov)[1]) + D * log_factors
+
+    def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
+        """Return parents + k steps; the clock counts as if no time had passed."""
+        noise = rng.standard_normal(parents.shape) @ np.linalg.cholesky(k * self.cov).T
+        return parents + k * self.mean_step + noise
+
+    def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
+        """Return draws from the normal of all cells."""
+        noise = rng.standard_normal((n, len(self.centre)))
+        return self.centre + noise @ np.linalg.cholesky(self.spread).T
+
+    def log_prior(self) -> float:
+        """Return the inverse-Wishart log-density of cov, up to a constant."""
+        _, log_det = np.linalg.slogdet(self.cov)
+        trace = float(np.trace(np.linalg.solve(self.cov, self.guess)))
+        return -0.5 * self.prior_strength * (float(log_det) + trace)
+
+    def describe(self) -> str:
+        """Return the spread of one link, and the direction if there is one."""
+        spreads = " × ".join(f"{s:.3g}" for s in np.sqrt(np.diag(self.cov)))
+        text = f"a link moves it by {spreads} (standard deviation)"
+        if self.offset:
+            text += ", on average by " + ", ".join(f"{m:+.3g}" for m in self.mean_step)
+        if self.clock and self.rate > 0:
+            text += f"; {1 / self.rate:.3g} units of time add as much variance as a link"
+        return text
+
+
+def _log_normal(difference: Array, cov: Array, factor: Any) -> Array:
+    """Return log N(difference | 0, factor · cov), factor a number or one for each row."""
+    D = difference.shape[1]
+    chol = np.linalg.cholesky(cov)
+    whitened = np.linalg.solve(chol, difference.T)
+    log_det = 2 * np.log(np.diag(chol)).sum()
+    square = (whitened**2).sum(axis=0) / factor
+    return -0.5 * (square + log_det + D * np.log(2 * np.pi * factor))

@@ -1,0 +1,222 @@
+"""From a table of text to records: identities first, then every column in its role or kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from outtrees.errors import RecordsError
+from outtrees.records.column import KINDS, ROLES, Column, first_ten, quoted
+from outtrees.records.frames import IN_MEMORY
+from outtrees.records.kinds import infer_kind, make_column
+from outtrees.records.numbers import is_number
+from outtrees.records.places import find_places, is_geographic, read_place
+from outtrees.records.records import Records
+from outtrees.records.relations import check_groups, read_groups, read_parents
+from outtrees.records.sequences import check_unique
+from outtrees.records.table import Table
+
+_PARENT_NAMES = ("parent", "known_parent", "known parent")
+Cells = Mapping[str, list[str]]
+
+
+def from_table(
+    table: Table,
+    id: str | None,
+    asked: dict[str, str],  # column → kind
+    places: dict[str, Sequence[str]],  # place → columns
+    missing: frozenset[str],
+) -> Records:
+    """Return the records of a table; see `outtrees.records.read_records` for the rules."""
+    ids, id_column, why = _identities(table, id, asked)
+    cells = {
+        name: column
+        for name, column in zip(table.names, table.cells, strict=True)
+        if name != id_column
+    }
+    roles = [] if why is None else [(id_column or "(row names)", "id", why)]
+    grouped = _places(table, cells, asked, places, missing)
+    first_of = {names[0]: place for place, names in grouped.items()}
+    in_place = {name for names in grouped.values() for name in names}
+    parents: dict[int, int] = {}
+    groups, group_names = None, ()
+    columns: list[Column] = []
+    for name, column in cells.items():
+        if name in first_of:
+            columns.append(_place(table, first_of[name], grouped, cells, asked, missing))
+        if name in in_place:
+            continue
+        kind, reason = _kind(name, column, asked, ids, missing)
+        if kind in KINDS:
+            columns.append(make_column(table, name, column, kind, reason, missing))
+            continue
+        roles.append((name, "ignored" if kind == "ignore" else kind, reason))
+        if kind == "parent":
+            parents = read_parents(table, name, column, ids, missing)
+        elif kind == "group":
+            group_names, groups = read_groups(table, name, column, missing)
+    if groups is not None:
+        check_groups(parents, groups, ids, table)
+    return Records(
+        ids=tuple(ids),
+        columns=tuple(columns),
+        known_parents=parents,
+        groups=groups,
+        group_names=group_names,
+        ignored=tuple(name for name, role, _ in roles if role == "ignored"),
+        provenance={table.file or IN_MEMORY: table.sha256},
+        roles=tuple(roles),
+    )
+
+
+# Checks of what was asked for ----------------------------------------------------------------
+
+
+def check_kinds(asked: Mapping[str, str]) -> None:
+    """Refuse kinds that do not exist, and two columns for what there is only one of."""
+    for name, kind in asked.items():
+        if kind not in KINDS + ROLES:
+            raise RecordsError(
+                f"the kind of column {quoted(name)} is expected to be one of "
+                f"{', '.join(KINDS + ROLES)}, but got {kind!r}"
+            )
+    for role in ("id", "parent", "group"):
+        names = [name for name, kind in asked.items() if kind == role]
+        if len(names) > 1:
+            raise RecordsError(
+                f"one column of kind {role!r} is expected, but got {first_ten(names)}; keep one "
+                "and ignore the others"
+            )
+
+
+def check_columns(asked: Mapping[str, str], names: Sequence[str], title: str) -> None:
+    """Refuse kinds of columns that are not there."""
+    unknown = [name for name in asked if name not in names]
+    if unknown:
+        raise RecordsError(
+            f"{title} has no column {first_ten(unknown)}; its columns are {first_ten(names)}"
+        )
+
+
+# Roles ---------------------------------------------------------------------------------------
+
+
+def _identities(
+    table: Table, id: str | None, asked: Mapping[str, str]
+) -> tuple[list[str], str | None, str | None]:
+    """Return identities, the column they came from if any, and why (None: they are numbers)."""
+    asked_id = next((name for name, kind in asked.items() if kind == "id"), None)
+    if id is not None and asked_id is not None and id != asked_id:
+        raise RecordsError(f"id={id!r} and kinds {{{asked_id!r}: 'id'}} contradict each other")
+    name = asked_id if id is None else id
+    why: str | None = "asked for"
+    if name is not None:
+        check_columns({name: "id"}, table.names, table.title)
+        if asked.get(name, "id") != "id":
+            raise RecordsError(
+                f"column {quoted(name)} is asked to be both id and {asked[name]!r}; choose one"
+            )
+    elif table.row_names is not None:
+        return _checked(table, table.row_names, None), None, "row names"
+    else:
+        free = [name for name in table.names if name not in asked]
+        called = [name for name in free if name.lower() == "id"]
+        if called:
+            name, why = called[0], "called id"
+        elif free[:1] == [*table.names[:1]] and _are_names(table.cells[0]):
+            name, why = free[0], "first column, text, all different"
+        else:
+            return [str(row + 1) for row in range(len(table))], None, None
+    return _checked(table, table.cells[table.names.index(name)], name), name, why
+
+
+def _are_names(cells: list[str]) -> bool:
+    distinct = set(cells)
+    # Numbers may be measurements, dates never are names.
+    return (
+        len(distinct) == len(cells)
+        and "" not in distinct
+        and not any(is_number(cell) for cell in distinct)
+        and infer_kind("", cells, list(range(len(cells))))[0] in ("ignore", "categorical")
+    )
+
+
+def _checked(table: Table, ids: list[str], column: str | None) -> list[str]:
+    for row, identity in enumerate(ids):
+        if identity == "":
+            raise RecordsError(
+                f"{table.where(row, column)}: an identity is expected, but the cell is empty; "
+                "name the record"
+            )
+    lines = [table.line(row) for row in range(len(ids))]
+    check_unique(ids, lines, table.title, "row" if table.lines is None else "line")
+    return ids
+
+
+def _kind(
+    name: str,
+    cells: list[str],
+    asked: Mapping[str, str],
+    ids: Sequence[str],
+    missing: frozenset[str],
+) -> tuple[str, str]:
+    if name in asked:
+        return asked[name], "asked for"
+    present = [row for row, cell in enumerate(cells) if cell not in missing]
+    if name.lower() in _PARENT_NAMES and present and "parent" not in asked.values():
+        found = {cells[row].removesuffix(".0") for row in present} | {cells[row] for row in present}
+        if found <= {*ids, *(f"{i}.0" for i in ids), "root"}:
+            return "parent", f"called {name}, holds identities"
+    return infer_kind(name, cells, present)
+
+
+# Places --------------------------------------------------------------------------------------
+
+
+def _places(
+    table: Table,
+    cells: Cells,
+    asked: Mapping[str, str],
+    places: Mapping[str, Sequence[str]],
+    missing: frozenset[str],
+) -> dict[str, tuple[str, ...]]:
+    """Return the places and their columns: those asked for, then those found by name."""
+    found: dict[str, tuple[str, ...]] = {}
+    for place, names in places.items():
+        found[place] = (names,) if isinstance(names, str) else tuple(names)
+        check_columns(dict.fromkeys(found[place], "place"), list(cells), table.title)
+    taken = {name for names in found.values() for name in names}
+    single = [name for name, kind in asked.items() if kind == "place" and name not in taken]
+    # Columns of one coordinate each belong together; cells such as "3, 7" are a whole place.
+    loose = [name for name in single if all(is_number(c) or c in missing for c in cells[name])]
+    for name in single:
+        if name not in loose:
+            found[name] = (name,)
+    if loose:
+        by_name = find_places(loose)
+        together = set(loose) == {name for names in by_name.values() for name in names}
+        found.update(by_name if together else {"place": tuple(loose)})
+    taken = {name for names in found.values() for name in names}
+    free = [name for name in cells if name not in asked and name not in taken]
+    for place, names in find_places(free).items():
+        numbers = all(is_number(c) or c in missing for name in names for c in cells[name])
+        if numbers and any(c not in missing for c in cells[names[0]]) and place not in found:
+            found[place] = names
+    return found
+
+
+def _place(
+    table: Table,
+    place: str,
+    grouped: Mapping[str, tuple[str, ...]],
+    cells: Cells,
+    asked: Mapping[str, str],
+    missing: frozenset[str],
+) -> Column:
+    names = grouped[place]
+    values, text = read_place(table, {name: cells[name] for name in names}, missing)
+    why = "asked for" if any(name in asked for name in names) else "found by name"
+    if is_geographic(names):
+        why += f", km east and north of the centre of {', '.join(names)}"
+    elif len(names) > 1:
+        why += f", {', '.join(names)}"
+    return Column(place, "place", values, None, text, reason=why)

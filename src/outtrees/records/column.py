@@ -1,0 +1,160 @@
+"""One column of the records: its kind, its values as numbers, its cells as they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+KINDS = ("continuous", "categorical", "count", "date", "sequence", "place", "label")
+# What a column can be besides: these do not become a Column.
+ROLES = ("ignore", "parent", "group", "id")
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """What was observed of every record in one respect.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"continuous", "categorical", "count", "date", "sequence", "place", "label"}
+    values : array of shape (T, D)
+        NaN is missing. "categorical", "label": codes into `levels`. "sequence": codes into
+        `levels`, one column a site. "date": days, since 1970-01-01 if `calendar`. "place": x, y
+        and perhaps z in the units given, or km east and north of the centre if latitudes and
+        longitudes were given.
+    levels : tuple of str, or None
+        The categories or the alphabet.
+    text : tuple of str
+        The cells as read, "" for missing; of a sequence a short digest, equal for equal sequences;
+        of a place "x, y".
+    calendar : bool
+        Whether dates came as calendar dates.
+    uncertainty : array of shape (T,), or None
+        The half-width of each date in days, 0 where the date is exact or missing.
+    reason : str
+        Why the column has this kind.
+
+    Examples
+    --------
+    >>> ward = Column("ward", "categorical", [[0], [1], [np.nan]], ("A", "B"), ("A", "B", ""))
+    >>> len(ward), ward.n_missing, ward.summary
+    (3, 1, 'A, B')
+    """
+
+    name: str
+    kind: str
+    values: Array  # (T, D)
+    levels: tuple[str, ...] | None
+    text: tuple[str, ...]
+    calendar: bool = False
+    uncertainty: Array | None = None  # (T,)
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind is expected to be one of {KINDS}, but got {self.kind!r}")
+        values = np.asarray(self.values, dtype=np.float64)
+        if values.ndim != 2 or len(values) != len(self.text):
+            raise ValueError(
+                f"values of column {self.name!r} are expected in shape ({len(self.text)}, D), one "
+                f"row for each cell of text, but got {values.shape}"
+            )
+        if self.uncertainty is not None and np.shape(self.uncertainty) != (len(values),):
+            raise ValueError(
+                f"uncertainty of column {self.name!r} is expected in shape ({len(values)},), but "
+                f"got {np.shape(self.uncertainty)}"
+            )
+        object.__setattr__(self, "values", values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Whether nothing at all is known, for each record, (T,)."""
+        return np.asarray(np.isnan(self.values).all(axis=1))
+
+    @property
+    def n_missing(self) -> int:
+        """The number of records of which nothing is known here."""
+        return int(self.missing.sum())
+
+    def take(self, rows: Any) -> Self:
+        """Return the column of these records only; the levels stay."""
+        rows = np.asarray(rows)
+        return replace(
+            self,
+            values=self.values[rows],
+            text=tuple(self.text[i] for i in rows.tolist()),
+            uncertainty=None if self.uncertainty is None else self.uncertainty[rows],
+        )
+
+    @property
+    def summary(self) -> str:
+        """What values there are, in a few words."""
+        present = self.values[~self.missing]
+        if not len(present):
+            return "none"
+        if self.kind in ("categorical", "label") and self.levels is not None:
+            return _listed(self.levels)
+        if self.kind == "sequence" and self.levels is not None:
+            alphabet = "".join(self.levels)
+            known = 1 - np.isnan(present).mean()
+            return f"{self.values.shape[1]} sites of {shown(alphabet, 24)}, {known:.0%} known"
+        low, high = np.nanmin(present, axis=0), np.nanmax(present, axis=0)
+        ranges = [f"{self._value(a)} to {self._value(b)}" for a, b in zip(low, high, strict=True)]
+        vague = 0 if self.uncertainty is None else int((self.uncertainty > 0).sum())
+        return ", ".join(ranges) + (f", {vague} uncertain" if vague else "")
+
+    def _value(self, value: float) -> str:
+        if self.calendar:
+            return (_EPOCH + timedelta(days=int(np.floor(value)))).isoformat()
+        return f"{value:.6g}"
+
+
+def shown(text: object, length: int = 60) -> str:
+    r"""Return text from outside fit for a message: one line, no control characters, not too long.
+
+    Examples
+    --------
+    >>> print(shown("a\nb"), shown("x" * 100, 8))
+    a\nb xxxxxxx…
+    """
+    text = str(text)
+    if len(text) > length:
+        text = text[: length - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def quoted(text: object) -> str:
+    """Return `shown` text in quotation marks."""
+    return f"'{shown(text)}'"
+
+
+def first_ten(items: Sequence[str]) -> str:
+    """Return up to ten items in quotation marks, and how many there are if there are more."""
+    listed = ", ".join(quoted(item) for item in items[:10])
+    return listed if len(items) <= 10 else f"{listed}, … ({len(items)} in all)"
+
+
+def _listed(levels: Sequence[str], length: int = 36) -> str:
+    full = ", ".join(shown(level, 20) for level in levels)
+    if len(full) <= length:
+        return full
+    parts = []
+    for level in levels:
+        parts.append(shown(level, 16))
+        if len(", ".join(parts)) > length - 14:
+            break
+    return f"{len(levels)}: {', '.join(parts)}, …"

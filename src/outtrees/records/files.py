@@ -1,0 +1,187 @@
+"""Files: read whole and checked before anything is made of them, written whole or not at all."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import secrets
+import stat
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from outtrees.errors import RecordsError
+
+MAX_BYTES = 4 * 2**30
+# Text packs 3 to 30 times. Small files may do what they like: they cannot fill the memory.
+_LARGEST_RATIO = 200
+_HARMLESS = 2**20
+_CHUNK = 2**20
+
+_ARCHIVES = {
+    b"PK\x03\x04": "a zip archive or a spreadsheet (.xlsx)",
+    b"BZh": "packed with bzip2",
+    b"\xfd7zXZ\x00": "packed with xz",
+    b"\x28\xb5\x2f\xfd": "packed with zstd",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The bytes of one file, unpacked, with what says where they came from."""
+
+    name: str  # without its folder
+    data: bytes
+    sha256: str  # of the file as it is on disk
+
+    @property
+    def extension(self) -> str:
+        """The extension in small letters without a final .gz, such as ".csv"."""
+        return Path(self.name.lower().removesuffix(".gz")).suffix
+
+    def text(self, encoding: str = "utf-8") -> str:
+        """Return the text, or say which byte on which line is not in this encoding."""
+        data = self.data
+        try:
+            codec = codecs.lookup(encoding).name
+        except LookupError:
+            raise RecordsError(
+                f"{encoding!r} is not the name of an encoding; write for example 'utf-8'"
+            ) from None
+        wide = codec.startswith(("utf-16", "utf-32"))
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff") and not wide:
+            raise RecordsError(
+                f"{self.name} is UTF-16 text, but {encoding} is expected; pass encoding='utf-16'"
+            )
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError as error:
+            # In UTF-16 the offset is right and the count of line ends is good enough.
+            line = data.count(b"\n", 0, error.start) + 1
+            raise RecordsError(
+                f"{self.name}: byte 0x{data[error.start]:02x} at line {line} is not {encoding}; "
+                "pass the encoding of the file, for example encoding='latin-1'"
+            ) from None
+        nul = text.find("\0")
+        if nul >= 0:
+            line = text.count("\n", 0, nul) + 1
+            raise RecordsError(
+                f"{self.name}: NUL character at line {line}; this is no text file, or it is "
+                "UTF-16 or UTF-32: pass its encoding"
+            )
+        return text.removeprefix("\ufeff")
+
+
+def read_source(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> Source:
+    """Return the contents of a regular file, unpacked if it is gzip.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    RecordsError
+        If it is no regular file, larger than max_bytes (packed or unpacked), or if it unpacks to
+        more than 200 times its size.
+    """
+    path = Path(path)
+    packed = read_bytes(path, max_bytes)
+    for magic, what in _ARCHIVES.items():
+        if packed.startswith(magic):
+            raise RecordsError(f"{path.name} is {what}; unpack it, or save the table as CSV")
+    data = _unpacked(path.name, packed, max_bytes) if packed[:2] == b"\x1f\x8b" else packed
+    return Source(path.name, data, hashlib.sha256(packed).hexdigest())
+
+
+def read_bytes(
+    path: str | os.PathLike[str], max_bytes: int, error: type[Exception] = RecordsError
+) -> bytes:
+    """Return the bytes of a regular file that is not too large, as it is on disk."""
+    path = Path(path)
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no such file: {str(path)!r}") from None
+    if not stat.S_ISREG(status.st_mode):  # reading a pipe or /dev/zero might never end
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a device or a pipe"
+        raise error(f"{str(path)!r} is not a regular file but {kind}; give a file")
+    if status.st_size > max_bytes:
+        raise error(
+            f"{path.name} is {size_text(status.st_size)}; limit {size_text(max_bytes)} (max_bytes)"
+        )
+    return path.read_bytes()
+
+
+def _unpacked(name: str, packed: bytes, max_bytes: int) -> bytes:
+    limit = min(max_bytes, max(_LARGEST_RATIO * len(packed), _HARMLESS))
+    pieces: list[bytes] = []
+    total = 0
+    rest = packed
+    while rest:  # a gzip file is one or several packed members, one after the other
+        member = zlib.decompressobj(wbits=31)
+        feed = rest
+        while not member.eof:
+            try:
+                piece = member.decompress(feed, _CHUNK)
+            except zlib.error as error:
+                raise RecordsError(
+                    f"{name} is a damaged gzip file ({error}); get it again"
+                ) from None
+            feed = member.unconsumed_tail
+            if not piece and not feed and not member.eof:
+                raise RecordsError(f"{name} is a truncated gzip file; get it again")
+            pieces.append(piece)
+            total += len(piece)
+            if total > limit:
+                raise RecordsError(
+                    f"{name}: {size_text(len(packed))} of gzip open to more than "
+                    f"{size_text(total)} (limits: {_LARGEST_RATIO} times as much, and "
+                    f"max_bytes = {size_text(max_bytes)}); unpack it yourself if you trust it"
+                )
+        rest = member.unused_data.lstrip(b"\0")  # padding is allowed
+        if rest and rest[:2] != b"\x1f\x8b":
+            raise RecordsError(f"{name} is a gzip file followed by something else; get it again")
+    return b"".join(pieces)
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
+    """Write a file whole or not at all; return its path.
+
+    The bytes go to a temporary file in the same folder, which then takes the name in one step:
+    whoever reads sees the old file or the new one, and a failure leaves the old one and no litter.
+    Text is written as UTF-8.
+    """
+    # Half a surrogate pair, as a data frame may hold, is written as an escape.
+    raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if target.exists() and not target.is_file():
+        raise IsADirectoryError(f"{str(path)!r} is not a regular file; choose another name")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {str(target.parent)!r}; make it first")
+    temporary = target.parent / f".outtrees-{secrets.token_hex(8)}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return Path(path)
+
+
+def size_text(n: int) -> str:
+    """Return a number of bytes in words.
+
+    Examples
+    --------
+    >>> size_text(512), size_text(9_100_000_000)
+    ('512 bytes', '9.1 GB')
+    """
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if n >= factor:
+            return f"{n / factor:.1f} {unit}"
+    return f"{n} bytes"

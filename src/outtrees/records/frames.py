@@ -1,0 +1,161 @@
+"""Tables from Parquet files, data frames and mappings of columns."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from outtrees.errors import RecordsError
+from outtrees.records.column import quoted, shown
+from outtrees.records.files import Source, size_text
+from outtrees.records.table import Table, check_names
+
+IN_MEMORY = "table in memory"
+
+
+def read_parquet(source: Source, max_bytes: int) -> Table:
+    """Return the table of a Parquet file; needs pyarrow or polars."""
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        return _read_parquet_with_polars(source, max_bytes)
+    from pyarrow import ArrowException
+
+    try:
+        file = parquet.ParquetFile(io.BytesIO(source.data))
+        _check_cells(source, file.metadata.num_rows, file.metadata.num_columns, max_bytes)
+        frame = file.read()
+    except (ArrowException, OSError) as error:
+        raise RecordsError(f"{source.name} is a damaged Parquet file ({shown(error)})") from None
+    return read_frame(frame, source)
+
+
+def _read_parquet_with_polars(source: Source, max_bytes: int) -> Table:
+    try:
+        import polars
+    except ImportError:
+        raise ImportError(
+            f"{source.name} is a Parquet file, which needs pyarrow or polars; install one of "
+            "them (pip install pyarrow), or save the table as CSV"
+        ) from None
+    try:
+        lazy = polars.scan_parquet(io.BytesIO(source.data))
+        n_columns = len(lazy.collect_schema())
+        _check_cells(source, lazy.select(polars.len()).collect().item(), n_columns, max_bytes)
+        frame = lazy.collect()
+    except (polars.exceptions.PolarsError, OSError) as error:
+        raise RecordsError(f"{source.name} is a damaged Parquet file ({shown(error)})") from None
+    return read_frame(frame, source)
+
+
+def _check_cells(source: Source, n_rows: int, n_columns: int, max_bytes: int) -> None:
+    # A packed column of equal cells takes no room in the file, but eight bytes a cell here.
+    if 8 * n_rows * n_columns > max_bytes:
+        raise RecordsError(
+            f"{source.name}: {size_text(len(source.data))} open to {n_rows} rows of {n_columns} "
+            f"columns, {size_text(8 * n_rows * n_columns)}; limit {size_text(max_bytes)} "
+            "(max_bytes)"
+        )
+
+
+def read_frame(frame: Any, source: Source | None = None) -> Table:
+    """Return the table of a pandas, polars or pyarrow data frame, or of a mapping of columns.
+
+    The row names of a pandas frame are kept unless they are mere positions.
+    """
+    title = source.name if source else IN_MEMORY
+    row_names = None
+    if isinstance(frame, Mapping):
+        check_names(list(frame), title)
+        columns = {name: _as_list(values, name) for name, values in frame.items()}
+        _check_lengths(columns)
+    else:
+        columns, row_names = _frame_columns(frame, title)
+    names = tuple(columns)
+    if not names:
+        raise RecordsError(f"{title} has no columns; give one at least")
+    cells = tuple(
+        [cell_text(value, name, row) for row, value in enumerate(values)]
+        for name, values in columns.items()
+    )
+    if not cells[0]:
+        raise RecordsError(f"{title} has no data rows")
+    if source:
+        return Table(names, cells, source.name, source.sha256, None, row_names)
+    contents = repr((names, cells, row_names)).encode("utf-8", "backslashreplace")
+    return Table(names, cells, None, hashlib.sha256(contents).hexdigest(), None, row_names)
+
+
+def _frame_columns(frame: Any, title: str) -> tuple[dict[str, list[Any]], list[str] | None]:
+    import narwhals as nw
+
+    if hasattr(frame, "columns") and hasattr(frame, "iloc"):
+        check_names(list(frame.columns), title)  # pandas: before narwhals' own words
+    try:
+        table = nw.from_native(frame, eager_only=True)
+    except TypeError:
+        raise TypeError(
+            "records are expected as a path, a pandas or polars data frame or a mapping of "
+            f"columns, but got {type(frame).__name__}"
+        ) from None
+    check_names(table.columns, title)
+    index = nw.maybe_get_index(table)
+    row_names = None
+    if index is not None and index.tolist() != list(range(len(index))):
+        row_names = [cell_text(name, "row names", row) for row, name in enumerate(index)]
+    return {name: table[name].to_list() for name in table.columns}, row_names
+
+
+def _check_lengths(columns: Mapping[str, Sequence[Any]]) -> None:
+    lengths = {name: len(values) for name, values in columns.items()}
+    for name, length in lengths.items():
+        first = next(iter(lengths))
+        if length != lengths[first]:
+            raise RecordsError(
+                f"columns have different lengths: {quoted(first)} has {lengths[first]}, "
+                f"{quoted(name)} has {length}"
+            )
+
+
+def cell_text(value: Any, column: str, row: int) -> str:
+    """Return a cell of a frame as text, "" if it is missing; numbers keep every digit."""
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return "" if np.isnan(value) else repr(float(value))
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas' own missing
+        return ""
+    if isinstance(value, np.datetime64):
+        return "" if np.isnat(value) else str(value)
+    if isinstance(value, date):  # a datetime is a date too
+        return value.isoformat().removesuffix("T00:00:00")
+    if isinstance(value, Decimal):
+        return "" if value.is_nan() else str(value)
+    raise RecordsError(
+        f"row {row}, column {quoted(column)}: a number, text or date is expected, but the cell is "
+        f"a {type(value).__name__}; drop the column or turn it into text"
+    )
+
+
+def _as_list(values: Any, name: str) -> list[Any]:
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+        raise RecordsError(
+            f"column {quoted(name)} is expected to be a sequence of cells, but it is a "
+            f"{type(values).__name__}"
+        )
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise RecordsError(
+            f"column {quoted(name)} is expected to have one cell for each record, but its shape "
+            f"is {values.shape}; give each of its columns a name"
+        )
+    return list(values)

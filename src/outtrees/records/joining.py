@@ -1,0 +1,123 @@
+"""Sequences and characters, found their records by identity."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from outtrees.errors import RecordsError
+from outtrees.records.column import Column, first_ten, shown
+from outtrees.records.files import Source, read_source
+from outtrees.records.nexus import read_nexus
+from outtrees.records.sequences import align, check_unique, read_fasta
+
+MAPPING = "sequences in memory"
+_FASTA = (".fasta", ".fa", ".fas", ".fna", ".faa")
+
+
+class Characters(NamedTuple):
+    """Columns whose rows are named, from a file of sequences or characters."""
+
+    names: list[str]
+    columns: list[Column]
+    title: str
+    sha256: str
+    form: str  # of the names: "header" lines of FASTA, "taxon" labels of NEXUS, or "plain"
+
+
+def is_nexus(source: Source) -> bool:
+    """Return whether the contents begin as a NEXUS file does."""
+    return source.data.lstrip(b"\xef\xbb\xbf \r\n\t")[:6].upper() == b"#NEXUS"
+
+
+def is_fasta(source: Source) -> bool:
+    """Return whether a file is FASTA by its first letter or, as comments may lead, its name."""
+    return source.extension in _FASTA or source.data.lstrip(b"\xef\xbb\xbf \r\n\t")[:1] == b">"
+
+
+def read_characters(source: Source, encoding: str) -> Characters:
+    """Return what a FASTA or NEXUS file holds; names are whole header lines, as written."""
+    if is_nexus(source):
+        names, columns = read_nexus(source, encoding)
+        check_unique(names, range(1, len(names) + 1), source.name, "taxon number")
+        return Characters(names, columns, source.name, source.sha256, "taxon")
+    names, sequences, lines = read_fasta(source, encoding)
+    check_unique(names, lines, source.name, "line")
+    found = align(
+        sequences, lambda row: f"{source.name} line {lines[row]}, record '{shown(names[row])}'"
+    )
+    why = f"sequences of {source.name}"
+    column = Column("sequence", "sequence", found.values, found.alphabet, found.digests, reason=why)
+    return Characters(names, [column], source.name, source.sha256, "header")
+
+
+def read_sequences(
+    sequences: str | os.PathLike[str] | Mapping[Any, str], encoding: str, max_bytes: int
+) -> Characters:
+    """Return the sequences of a file or of a mapping from identity to text."""
+    if not isinstance(sequences, Mapping):
+        return read_characters(read_source(sequences, max_bytes), encoding)
+    names = [str(name) for name in sequences]
+    check_unique(names, range(len(names)), MAPPING, "position")
+    texts = []
+    for name, text in zip(names, sequences.values(), strict=True):
+        if not isinstance(text, str):
+            raise RecordsError(
+                f"the sequence of '{shown(name)}' is expected to be text, but it is a "
+                f"{type(text).__name__}"
+            )
+        texts.append("".join(text.split()))
+    if not names:
+        raise RecordsError("sequences hold no sequence; leave them out or give one for each record")
+    found = align(texts, lambda row: f"sequence of '{shown(names[row])}'")
+    column = Column(
+        "sequence", "sequence", found.values, found.alphabet, found.digests, reason="given"
+    )
+    contents = repr(list(zip(names, texts, strict=True))).encode("utf-8", "backslashreplace")
+    return Characters(names, [column], MAPPING, hashlib.sha256(contents).hexdigest(), "plain")
+
+
+def own_names(characters: Characters) -> list[str]:
+    """Return identities for sequences that stand alone: of headers first words, if they differ."""
+    if characters.form != "header":
+        return characters.names
+    first = [name.split()[0] for name in characters.names]
+    return first if len(set(first)) == len(first) else characters.names
+
+
+def join(characters: Characters, ids: Sequence[str], hint: str) -> list[Column]:
+    """Return the columns in the order of the identities.
+
+    A name matches as it is; or by its first word (FASTA headers go on after it); or with blanks
+    for underscores (NEXUS). The way that matches most is used for all.
+
+    Raises
+    ------
+    RecordsError
+        If a sequence has no record or a record no sequence; it lists them.
+    """
+    ways = [characters.names]
+    if characters.form == "header":
+        ways.append([name.split()[0] for name in characters.names])
+    if characters.form == "taxon":
+        ways.append([name.replace("_", " ") for name in characters.names])
+    wanted = set(ids)
+    best = max(ways, key=lambda names: len(wanted.intersection(names)))
+    place = {name: row for row, name in enumerate(best)}
+    if len(place) != len(best):  # only by the first word: the whole names differ
+        check_unique(best, range(1, len(best) + 1), characters.title, "sequence number")
+    strangers = [name for name in best if name not in wanted]
+    without = [name for name in ids if name not in place]
+    if strangers or without:
+        parts = []
+        if strangers:
+            parts.append(f"{len(strangers)} without a record: {first_ten(strangers)}")
+        if without:
+            parts.append(f"{len(without)} records without a sequence: {first_ten(without)}")
+        raise RecordsError(
+            f"{characters.title}: identities do not match; {'; '.join(parts)}. {hint}"
+        )
+    rows = [place[name] for name in ids]
+    return [column.take(rows) for column in characters.columns]

@@ -1,0 +1,132 @@
+"""What a column is: guessed by simple rules, or made what it was asked to be."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from outtrees.errors import RecordsError
+from outtrees.records.column import Column, quoted
+from outtrees.records.dates import look_like_dates, read_dates
+from outtrees.records.numbers import as_numbers, first_not, is_number
+from outtrees.records.sequences import align, looks_like_dna
+from outtrees.records.table import Table
+
+_FEW = 5  # so many different whole numbers, if they recur, are categories
+_LARGEST_COUNT = 30  # beyond, a Gaussian fits counts and whatever else whole numbers may be
+
+
+def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, str]:
+    """Return the kind of a column and the reason; the first rule that fits decides.
+
+    1. No value, or one only: ignored, it tells no record from another.
+    2. All cells calendar dates (2020-03-05, 2020-03, 05.03.2020): date.
+    3. All cells numbers: date if a word of the name is "date"; continuous if some are negative or
+       have decimals; categorical if there are two values, or up to 5 and most recur; count up to
+       30; continuous beyond.
+    4. All cells DNA of one length, 20 sites at least: sequence.
+    5. Text: categorical if at least half of the cells share their value with another; else ignored,
+       it is a name or a remark.
+
+    Examples
+    --------
+    >>> infer_kind("ward", ["A", "B", "A", "B"], [0, 1, 2, 3])
+    ('categorical', 'text, 2 values that recur')
+    >>> infer_kind("onset", ["2020-03-05", "", "2020-03"], [0, 2])
+    ('date', 'calendar dates')
+    """
+    number: dict[str, int] = {}
+    for row in present:
+        number[cells[row]] = number.get(cells[row], 0) + 1
+    different = list(number)
+    recur = sum(count for count in number.values() if count > 1) >= len(present) / 2
+    if len(different) < 2:
+        return "ignore", "the only value is the same everywhere" if different else "no value"
+    if look_like_dates(different, list(range(len(different)))):
+        return "date", "calendar dates"
+    if all(is_number(cell) for cell in different):
+        return _number_kind(name, np.array([float(cell) for cell in different]), recur)
+    if looks_like_dna(different):
+        return "sequence", "DNA of one length"
+    if recur:
+        return "categorical", f"text, {len(different)} values that recur"
+    return "ignore", f"text, {len(different)} values that hardly recur"
+
+
+def _number_kind(name: str, values: np.ndarray, recur: bool) -> tuple[str, str]:
+    if "date" in re.findall(r"[a-z]+", name.lower()):
+        return "date", "numbers, called a date"
+    different = len(np.unique(values))
+    if (values != np.round(values)).any():
+        return "continuous", "numbers with decimals"
+    if different <= 2 or (different <= _FEW and recur):
+        return "categorical", f"{different} whole numbers that recur"
+    if values.min() < 0:
+        return "continuous", "whole numbers, some negative"
+    if values.max() <= _LARGEST_COUNT:
+        return "count", f"whole numbers up to {values.max():g}"
+    return "continuous", f"whole numbers, some above {_LARGEST_COUNT}"
+
+
+def make_column(
+    table: Table,
+    name: str,
+    cells: list[str],
+    kind: str,
+    reason: str,
+    missing: frozenset[str],
+) -> Column:
+    """Return the column as the kind asked for, or say which cell does not fit."""
+    present = [row for row, cell in enumerate(cells) if cell not in missing]
+    text = tuple("" if cell in missing else cell for cell in cells)
+    if kind in ("continuous", "count"):
+        _check_numbers(table, name, cells, present, kind)
+        values = as_numbers(cells, present)
+        return Column(name, kind, values[:, None], None, text, reason=reason)
+    if kind == "date":
+        dates = read_dates(table, name, cells, present)
+        return Column(
+            name,
+            kind,
+            dates.values[:, None],
+            None,
+            text,
+            calendar=dates.calendar,
+            uncertainty=dates.uncertainty,
+            reason=reason,
+        )
+    if kind == "sequence":
+        found = align([*text], lambda row: table.where(row, name))
+        return Column(name, kind, found.values, found.alphabet, found.digests, reason=reason)
+    levels, codes = coded(text)
+    return Column(name, kind, codes[:, None], levels, text, reason=reason)
+
+
+def coded(text: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the levels, numbers by size and text by alphabet, and each cell's code (T,)."""
+    found = set(text) - {""}
+    by_size = all(is_number(level) for level in found)
+    levels = sorted(found, key=lambda level: (float(level), level) if by_size else (0.0, level))
+    code = {level: float(i) for i, level in enumerate(levels)}
+    return tuple(levels), np.array([code.get(cell, np.nan) for cell in text])
+
+
+def _check_numbers(
+    table: Table, name: str, cells: list[str], present: list[int], kind: str
+) -> None:
+    bad = first_not(cells, present)
+    if bad is not None:
+        raise RecordsError(
+            f"{table.where(bad, name)}: a finite number is expected, but the cell is "
+            f"{quoted(cells[bad])}; correct it, leave it empty if it is unknown, or give the "
+            "column another kind, such as 'categorical' or 'ignore'"
+        )
+    if kind == "count":
+        for row in present:
+            value = float(cells[row])
+            if value < 0 or value != int(value):
+                raise RecordsError(
+                    f"{table.where(row, name)}: a count (0, 1, 2, …) is expected, but the cell is "
+                    f"{quoted(cells[row])}; correct it or give the column the kind 'continuous'"
+                )

@@ -1,0 +1,95 @@
+"""A square matrix of numbers between named records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from outtrees.errors import RecordsError
+from outtrees.records.column import Array, first_ten, quoted
+from outtrees.records.files import MAX_BYTES, read_source
+from outtrees.records.numbers import is_number
+from outtrees.records.sequences import check_unique
+from outtrees.records.table import delimited_rows
+
+
+def read_matrix(
+    path: str | os.PathLike[str],
+    *,
+    encoding: str = "utf-8",
+    max_bytes: int = MAX_BYTES,
+) -> tuple[tuple[str, ...], Array]:
+    """Return identities (T,) and matrix (T, T) of a CSV or TSV file with names on two sides.
+
+    The first row and the first column name the records; entry [u, v] stands in the row of u and
+    the column of v, so a matrix of log-weights has children in rows and parents in columns.
+    Columns are put in the order of the rows. "-inf" is allowed (a parent that is ruled out);
+    empty cells are allowed on the diagonal only, and become 0.
+
+    Raises
+    ------
+    RecordsError
+        If the matrix is not square, the names differ, or a cell is no number.
+    """
+    source = read_source(path, max_bytes)
+    header, rows, lines = delimited_rows(source, encoding)
+    corner = header[0].strip() == "" or len(header) == len(rows[0] if rows else [])
+    across = [name.strip() for name in header[1 if corner else 0 :]]  # R leaves the corner out
+    down = [row[0].strip() for row in rows]
+    T = len(rows)
+    if T == 0:
+        raise RecordsError(f"{source.name} has no data rows; it holds only a header")
+    check_unique(down, lines, source.name, "line")
+    check_unique(across, range(2, len(across) + 2), source.name, "column")
+    if set(down) != set(across):
+        _refuse_names(source.name, down, across)
+    for row, line in zip(rows, lines, strict=True):  # before T² numbers are asked for
+        if len(row) != T + 1:
+            raise RecordsError(
+                f"{source.name} line {line}: {len(row)} fields, but a name and {T} numbers are "
+                "expected"
+            )
+    matrix = np.empty((T, T))
+    for u, (row, line) in enumerate(zip(rows, lines, strict=True)):
+        try:
+            matrix[u] = row[1:]
+        except ValueError:
+            matrix[u] = _row(source.name, line, row[1:], down[u], across)
+        if np.isnan(matrix[u]).any() or (matrix[u] == np.inf).any():
+            matrix[u] = _row(source.name, line, row[1:], down[u], across)
+    if down != across:
+        place = {name: v for v, name in enumerate(across)}
+        matrix = matrix[:, [place[name] for name in down]]
+    return tuple(down), matrix
+
+
+def _row(title: str, line: int, cells: Sequence[str], name: str, across: Sequence[str]) -> Array:
+    """Return the numbers of a row that has an empty diagonal, or refuse it by name."""
+    numbers = np.zeros(len(cells))
+    for v, cell in enumerate(cells):
+        cell = cell.strip()
+        if is_number(cell) and float(cell) < np.inf:
+            numbers[v] = float(cell)
+        elif cell or across[v] != name:
+            raise RecordsError(
+                f"{title} line {line}, column {quoted(across[v])}: a number or -inf is expected, "
+                f"but the cell is {quoted(cell)}; only the diagonal may be empty"
+            )
+    return numbers
+
+
+def _refuse_names(title: str, down: list[str], across: list[str]) -> None:
+    rows, columns = set(down), set(across)
+    only_down = [name for name in down if name not in columns]
+    only_across = [name for name in across if name not in rows]
+    parts = []
+    if only_down:
+        parts.append(f"only in the first column: {first_ten(only_down)}")
+    if only_across:
+        parts.append(f"only in the first row: {first_ten(only_across)}")
+    raise RecordsError(
+        f"{title}: a square matrix with the same names in the first row and column is expected, "
+        f"but {'; '.join(parts)}"
+    )

@@ -1,0 +1,159 @@
+"""Character matrices of NEXUS files, read with dendropy."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+
+from outtrees.errors import RecordsError
+from outtrees.records.column import Column, first_ten, quoted, shown
+from outtrees.records.files import Source
+from outtrees.records.sequences import align
+
+# Looks at the end of the file after which a reader is taken to be caught there.
+_PATIENCE = 10_000
+_SEQUENCES = ("dna", "rna", "nucleotide", "protein")
+
+
+class _EndlessError(Exception):
+    """dendropy asks for more after the end, and would forever."""
+
+
+class _End(str):
+    """The empty text at the end of a file, which counts how often it is looked at."""
+
+    looks = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        self.looks += 1
+        if self.looks > _PATIENCE:
+            raise _EndlessError
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+class _Text(io.StringIO):
+    """Text for dendropy, whose loops over a block that never ends do not end either."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._end = _End()
+
+    def read(self, size: int | None = -1) -> str:
+        return super().read(size) or self._end
+
+
+def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list[Column]]:
+    """Return taxa and columns of the character blocks of a NEXUS file.
+
+    DNA, RNA and protein blocks become one sequence column each, continuous blocks one column a
+    character, all others one categorical column a character. "?", "-" and polymorphic cells such
+    as {01} are missing. Underscores in names are kept.
+
+    Raises
+    ------
+    RecordsError
+        If dendropy cannot read the file or there is no character block.
+    """
+    try:
+        import dendropy
+    except ImportError:
+        raise ImportError(
+            f"{source.name} is a NEXUS file, which needs dendropy; pip install dendropy"
+        ) from None
+    text = source.text(encoding)
+    bare = re.sub(r"\[[^\]]*\]", " ", text)
+    if not re.search(r"\bend(block)?\s*;\s*$", bare, re.IGNORECASE):
+        raise RecordsError(f"{source.name} is truncated: 'end;' is expected at its end")
+    try:
+        data = dendropy.DataSet.get(
+            file=_Text(text), schema="nexus", preserve_underscores=True, exclude_trees=True
+        )
+    except _EndlessError:
+        raise RecordsError(
+            f"{source.name} cannot be read as NEXUS: it ends within a block; close every comment, "
+            "statement (';') and block ('end;')"
+        ) from None
+    except RecursionError:
+        raise RecordsError(f"{source.name}: brackets are nested too deep for NEXUS") from None
+    except Exception as error:  # dendropy raises whatever its tokenizer ran into
+        raise RecordsError(
+            f"{source.name} cannot be read as NEXUS: {shown(' '.join(str(error).split()), 200)}"
+        ) from None
+    matrices = [matrix for matrix in data.char_matrices if len(matrix)]
+    if not matrices:
+        raise RecordsError(
+            f"{source.name} has no characters; a DATA or CHARACTERS block is expected"
+        )
+    taxa = [taxon.label for taxon in matrices[0]]
+    _check_taxa(source, taxa, [taxon.label for taxon in matrices[0].taxon_namespace], bare)
+    columns: list[Column] = []
+    for matrix in matrices:
+        if {taxon.label for taxon in matrix} != set(taxa) or len(matrix) != len(taxa):
+            raise RecordsError(
+                f"{source.name}: all character blocks are expected to hold the same taxa; write "
+                "the missing ones with '?' for every character"
+            )
+        columns += _columns(source, matrix, taxa, first=len(columns))
+    return taxa, columns
+
+
+def _check_taxa(source: Source, taxa: list[str], declared: list[str], text: str) -> None:
+    """Refuse a matrix with fewer taxa than the file says it has."""
+    written = set(taxa)
+    without = [label for label in declared if label not in written]
+    if without:
+        raise RecordsError(
+            f"{source.name}: {len(without)} taxa have no characters: {first_ten(without)}; write "
+            "'?' for every character"
+        )
+    promised = {int(n) for n in re.findall(r"\bntax\s*=\s*(\d{1,9})", text, re.IGNORECASE)}
+    if promised and len(taxa) not in promised:
+        raise RecordsError(
+            f"{source.name}: ntax is {max(promised)}, but there are {len(taxa)} taxa; correct it"
+        )
+
+
+def _columns(source: Source, matrix: object, taxa: list[str], first: int) -> list[Column]:
+    rows = {taxon.label: matrix[taxon] for taxon in matrix}  # type: ignore[attr-defined,index]
+    kind = matrix.data_type  # type: ignore[attr-defined]
+    why = f"{kind} characters of {source.name}"
+    if kind in _SEQUENCES:
+        name = f"sequence{first + 1}" if first else "sequence"
+        texts = ["".join(_symbol(state) or "?" for state in rows[taxon]) for taxon in taxa]
+        letters = "protein" if kind == "protein" else "dna"
+        found = align(texts, lambda row: f"{source.name}, taxon {quoted(taxa[row])}", letters)
+        return [Column(name, "sequence", found.values, found.alphabet, found.digests, reason=why)]
+    n = max(len(row) for row in rows.values())
+    short = next((taxon for taxon in taxa if len(rows[taxon]) != n), None)
+    if short is not None:
+        raise RecordsError(
+            f"{source.name}: taxon {quoted(short)} has {len(rows[short])} characters, but {n} are "
+            "expected; fill it up with '?'"
+        )
+    columns = []
+    for c in range(n):
+        name = f"c{first + c + 1}"
+        if kind == "continuous":
+            numbers = [float(rows[taxon][c]) for taxon in taxa]
+            text = tuple(f"{number:g}" for number in numbers)
+            values = np.array(numbers)[:, None]
+            columns.append(Column(name, "continuous", values, None, text, reason=why))
+            continue
+        cells = [_symbol(rows[taxon][c]) for taxon in taxa]
+        levels = tuple(sorted({cell for cell in cells if cell}))
+        code = {level: float(i) for i, level in enumerate(levels)}
+        values = np.array([code.get(cell, np.nan) for cell in cells])[:, None]
+        columns.append(Column(name, "categorical", values, levels, tuple(cells), reason=why))
+    return columns
+
+
+def _symbol(state: object) -> str:
+    """Return the symbol of one certain state, "" of anything else."""
+    symbol = str(getattr(state, "symbol", None) or "")
+    return "" if symbol in ("?", "-") else symbol

@@ -1,0 +1,198 @@
+"""From a file, a data frame or a mapping to records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from outtrees.errors import RecordsError
+from outtrees.records.assembling import check_columns, check_kinds, from_table
+from outtrees.records.column import Column, quoted
+from outtrees.records.files import MAX_BYTES, read_source
+from outtrees.records.frames import read_frame, read_parquet
+from outtrees.records.joining import (
+    Characters,
+    is_fasta,
+    is_nexus,
+    join,
+    own_names,
+    read_characters,
+    read_sequences,
+)
+from outtrees.records.records import Records
+from outtrees.records.table import Table, read_delimited
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
+
+
+def read_records(
+    source: Any,
+    *,
+    id: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    sequences: str | os.PathLike[str] | Mapping[Any, str] | None = None,
+    places: Mapping[str, Sequence[str]] | None = None,
+    missing: Iterable[str] = MISSING,
+    encoding: str = "utf-8",
+    max_bytes: int = MAX_BYTES,
+) -> Records:
+    """Return the records of a table, a FASTA or NEXUS file, a data frame or a mapping.
+
+    Parameters
+    ----------
+    source : path, data frame or mapping
+        A path to CSV or TSV (the first line names the columns; the delimiter follows from the
+        extension, else from the header), Parquet (needs pyarrow or polars), aligned FASTA or NEXUS
+        (needs dendropy), each plain or gzip; a pandas or polars data frame; a mapping from names
+        of columns to cells.
+    id : str, optional
+        The column of identities. By default row names (a first column without a name; the index of
+        a pandas frame unless it counts from 0), else a column called "id", else the first column
+        if it is text and all its cells differ, else the records are numbered from 1.
+    kinds : mapping of str to str, optional
+        From a column to what it is: "continuous", "categorical", "count", "date", "sequence",
+        "place", "label" (a category to be predicted), "parent" (identity of the known parent,
+        "root" if there is none, empty if unknown), "group" (only records of the same group can be
+        related), "ignore". Columns not named get a kind by the rules below.
+    sequences : path or mapping, optional
+        Aligned FASTA or NEXUS, or identity → text ("" for a record without), joined by identity:
+        to the name as it is, to the first word of a FASTA header, or to a NEXUS name with blanks
+        for underscores.
+    places : mapping of str to sequence of str, optional
+        From the name of a place to the two or three columns that hold its coordinates. By default
+        found by name: x and y (and z), lat and lon (or latitude, longitude, long, lng), alone or
+        after a common beginning as in home_x, home_y. Latitudes and longitudes become km east and
+        north of their centre; see `outtrees.records.places.project` for the error.
+    missing : iterable of str
+        Cells that mean "not known".
+    encoding : str
+        Of text files.
+    max_bytes : int
+        Larger files, packed or unpacked, are refused.
+
+    Notes
+    -----
+    The kind of a column that is not named in `kinds`; the first rule that fits decides, and
+    `Records.describe` prints which:
+
+    1. "parent" or "known_parent", all cells identities: parent.
+    2. No value, or one only: ignored.
+    3. All cells calendar dates (2020-03-05, 2020-03-05T10:00, 2020-03, 05.03.2020): date.
+    4. All cells numbers: date if a word of the name is "date"; continuous if some are negative or
+       have decimals; categorical if there are two values, or up to 5 and most recur; count up to
+       30; continuous beyond.
+    5. All cells DNA of one length, 20 sites at least: sequence.
+    6. Text: categorical if at least half of the cells share their value with another; else ignored.
+
+    Labels and groups are never guessed. Everything is one pass over the cells, O(cells).
+
+    Raises
+    ------
+    RecordsError
+        One line that names file, line, column and remedy.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> records = read_records(
+    ...     {"case": ["p1", "p2", "p3"], "onset": ["2020-03-05", "2020-03-09", "2020-03"]},
+    ...     sequences={"p1": "ACGT", "p2": "ACGA", "p3": "ACNA"},
+    ... )
+    >>> records.ids, [(column.name, column.kind) for column in records.columns]
+    (('p1', 'p2', 'p3'), [('onset', 'date'), ('sequence', 'sequence')])
+    >>> records.column("onset").uncertainty.tolist()
+    [0.0, 0.0, 15.0]
+    """
+    if source is None:
+        raise RecordsError("source is None; give a path, a data frame or a mapping of columns")
+    absent = frozenset(missing) | {""}
+    asked = dict(kinds or {})
+    check_kinds(asked)
+    found = None if sequences is None else read_sequences(sequences, encoding, max_bytes)
+    contents = _contents(source, encoding, max_bytes)
+    names = [column.name for column in (found.columns if found else ())]
+    if isinstance(contents, Characters):
+        records = _from_characters(contents, id, asked, names)
+    else:
+        check_columns(asked, [*contents.names, *names], contents.title)
+        records = from_table(contents, id, asked, dict(places or {}), absent)
+    if found is None:
+        return records
+    hint = "Give every record a sequence (N for every site if unknown) and every sequence a record"
+    if isinstance(contents, Table):
+        hint = _id_hint(contents, found.names) or hint
+    return _joined(records, found, join(found, records.ids, hint), asked)
+
+
+def _contents(source: Any, encoding: str, max_bytes: int) -> Table | Characters:
+    if not isinstance(source, (str, os.PathLike)):
+        return read_frame(source)
+    file = read_source(source, max_bytes)
+    if file.data[:4] == b"PAR1":
+        return read_parquet(file, max_bytes)
+    if is_nexus(file) or is_fasta(file):
+        return read_characters(file, encoding)
+    return read_delimited(file, encoding)
+
+
+def _joined(
+    records: Records, found: Characters, new: Iterable[Column], asked: Mapping[str, str]
+) -> Records:
+    columns = list(records.columns)
+    taken = {column.name for column in columns}
+    for column in _with_kinds(new, asked):
+        name = column.name
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        columns.append(replace(column, name=name))
+    title = found.title if found.title not in records.provenance else f"{found.title} (sequences)"
+    provenance = {**records.provenance, title: found.sha256}
+    return replace(records, columns=tuple(columns), provenance=provenance)
+
+
+def _id_hint(table: Table, names: Sequence[str]) -> str:
+    """Return the advice to use the column that holds the names of the sequences, if one does."""
+    wanted = set(names)
+    for name, cells in zip(table.names, table.cells, strict=True):
+        if set(cells) == wanted:
+            return f"Column {quoted(name)} holds these names: pass id={name!r}"
+    return ""
+
+
+def _from_characters(
+    found: Characters, id: str | None, asked: dict[str, str], others: Sequence[str]
+) -> Records:
+    if id is not None:
+        raise RecordsError(
+            f"{found.title} names its records itself; leave id={id!r} out, or give a table with "
+            "that column and this file as sequences"
+        )
+    check_columns(asked, [*(column.name for column in found.columns), *others], found.title)
+    ignored = tuple(name for name, kind in asked.items() if kind == "ignore")
+    return Records(
+        ids=tuple(own_names(found)),
+        columns=tuple(_with_kinds(found.columns, asked)),
+        ignored=ignored,
+        provenance={found.title: found.sha256},
+        roles=tuple((name, "ignored", "asked for") for name in ignored),
+    )
+
+
+def _with_kinds(columns: Iterable[Column], asked: Mapping[str, str]) -> list[Column]:
+    """Return ready-made columns with the kinds asked for, as far as they can have them."""
+    result = []
+    for column in columns:
+        kind = asked.get(column.name, column.kind)
+        if kind == "ignore":
+            continue
+        if kind != column.kind and (column.kind, kind) != ("categorical", "label"):
+            raise RecordsError(
+                f"column {quoted(column.name)} holds {column.kind} characters ({column.reason}) "
+                f"and cannot become {kind!r}; ask for 'ignore' or leave it out of kinds"
+            )
+        result.append(replace(column, kind=kind))
+    return result

@@ -1,0 +1,133 @@
+"""The records: identities, columns, and what is known of who came from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.errors import RecordsError
+from outtrees.records.column import Column, first_ten, quoted, shown
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What was observed, of T records.
+
+    Attributes
+    ----------
+    ids : tuple of str
+        All different.
+    columns : tuple of Column
+    known_parents : mapping of int to int
+        From the row of a child to that of its parent; −1 for a record known to be a root.
+    groups : array of shape (T,), or None
+        Positions in `group_names`: only records of the same group can be related.
+    ignored : tuple of str
+        Columns left out.
+    provenance : mapping of str to str
+        From the name of each input file, without its folder, to its sha256.
+    roles : tuple of (column, role, reason)
+        The columns that became identities, parents or groups, or were ignored.
+    group_names : tuple of str
+
+    Examples
+    --------
+    >>> from outtrees.records import read_records
+    >>> records = read_records(
+    ...     {"id": ["a", "b", "c", "d"], "ward": ["N", "N", "S", ""], "age": [31.5, 40, 7, 68]}
+    ... )
+    >>> print(records.describe())
+    4 records
+    column  kind         values     missing  why this kind
+    id      id           a, b, ...        0  called id
+    ward    categorical  N, S             1  text, 2 values that recur
+    age     continuous   7 to 68          0  numbers with decimals
+    """
+
+    ids: tuple[str, ...]
+    columns: tuple[Column, ...]
+    known_parents: Mapping[int, int] = field(default_factory=dict)
+    groups: NDArray[np.intp] | None = None  # (T,)
+    ignored: tuple[str, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    roles: tuple[tuple[str, str, str], ...] = ()
+    group_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.ids)) != len(self.ids):
+            raise RecordsError("identities are expected to differ; rename the repeats")
+        for column in self.columns:
+            if len(column) != len(self.ids):
+                raise RecordsError(
+                    f"column {quoted(column.name)} has {len(column)} cells for {len(self.ids)} "
+                    "records; give one for each"
+                )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def column(self, name: str) -> Column:
+        """Return the column of that name."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        names = [column.name for column in self.columns]
+        raise KeyError(f"no column {quoted(name)}; the columns are {first_ten(names)}")
+
+    def take(self, rows: Any) -> Self:
+        """Return these records only, in this order; rows are positions or a mask.
+
+        What is known of a parent that is not taken is forgotten.
+        """
+        rows = np.asarray(rows)
+        if rows.dtype == bool:
+            rows = np.flatnonzero(rows)
+        rows = np.arange(len(self))[rows.astype(np.intp)]  # negative positions made positive
+        place = {int(row): i for i, row in enumerate(rows)}
+        known = {
+            place[child]: -1 if parent < 0 else place[parent]
+            for child, parent in self.known_parents.items()
+            if child in place and (parent < 0 or parent in place)
+        }
+        return replace(
+            self,
+            ids=tuple(self.ids[i] for i in rows.tolist()),
+            columns=tuple(column.take(rows) for column in self.columns),
+            known_parents=known,
+            groups=None if self.groups is None else self.groups[rows],
+        )
+
+    def describe(self) -> str:
+        """Return an aligned table of the columns, their kinds, and why they have them."""
+        lines = [("column", "kind", "values", "missing", "why this kind")]
+        for name, role, reason in self.roles:
+            values, missing = self._role_summary(role)
+            lines.append((shown(name, 24), role, values, missing, reason))
+        for c in self.columns:
+            lines.append((shown(c.name, 24), c.kind, c.summary, str(c.n_missing), c.reason))
+        lines[1:] = sorted(lines[1:], key=lambda line: line[1] == "ignored")
+        width = [max(len(line[i]) for line in lines) for i in range(4)]
+        rows = [
+            f"{a:{width[0]}}  {b:{width[1]}}  {c:{width[2]}}  {d:>{width[3]}}  {e}".rstrip()
+            for a, b, c, d, e in lines
+        ]
+        files = ", ".join(shown(name) for name in self.provenance if name != "table in memory")
+        title = f"{len(self)} records" + (f" from {files}" if files else "")
+        return "\n".join([title, *rows])
+
+    def _role_summary(self, role: str) -> tuple[str, str]:
+        """Return the summary of values and the number of missing cells."""
+        if role == "id":
+            few = ", ".join(shown(name, 12) for name in self.ids[:2])
+            return few + (", ..." if len(self) > 2 else ""), "0"
+        if role == "parent":
+            roots = sum(parent < 0 for parent in self.known_parents.values())
+            known = len(self.known_parents)
+            return f"{known - roots} known, {roots} roots", str(len(self) - known)
+        if role == "group" and self.groups is not None:
+            return f"{len(np.unique(self.groups))} groups", "0"
+        return "", ""

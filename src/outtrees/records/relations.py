@@ -1,0 +1,103 @@
+"""What a table says outright: who is whose parent, and who cannot be related."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.errors import RecordsError
+from outtrees.records.column import first_ten, quoted, shown
+from outtrees.records.kinds import coded
+from outtrees.records.table import Table
+
+ROOT = "root"
+
+
+def read_parents(
+    table: Table, name: str, cells: list[str], ids: Sequence[str], missing: frozenset[str]
+) -> dict[int, int]:
+    """Return the known parents: row of the child → row of the parent, or −1.
+
+    A cell holds the identity of the parent, "root" for a record known to have none among the
+    records (unless a record is called so), or nothing if the parent is unknown.
+
+    Raises
+    ------
+    RecordsError
+        If a parent is no record, a record descends from itself, directly or around a circle.
+    """
+    place = {identity: row for row, identity in enumerate(ids)}
+    parents: dict[int, int] = {}
+    strangers = []
+    for row, cell in enumerate(cells):
+        if cell in missing and cell not in place:
+            continue
+        # A column of whole numbers with gaps comes out of a data frame as 3.0.
+        found = place.get(cell, place.get(cell.removesuffix(".0")))
+        if found is None and cell.lower() == ROOT:
+            parents[row] = -1
+        elif found is None:
+            strangers.append(f"{shown(cell, 30)} ({table.spot(row)})")
+        elif found == row:
+            raise RecordsError(
+                f"{table.where(row, name)}: {quoted(cell)} is given as its own parent; write "
+                f"{ROOT!r} if it has none among the records, nothing if its parent is unknown"
+            )
+        else:
+            parents[row] = found
+    if strangers:
+        raise RecordsError(
+            f"{table.title}, column {quoted(name)}: {len(strangers)} known parents are no records: "
+            f"{first_ten(strangers)}; add those records, write {ROOT!r}, or leave the cells empty"
+        )
+    circle = _circle(parents)
+    if circle:
+        raise RecordsError(
+            f"{table.where(circle[0], name)}: the known parents go around in a circle: "
+            f"{first_ten([ids[row] for row in circle])}; correct one of them"
+        )
+    return parents
+
+
+def _circle(parents: dict[int, int]) -> list[int]:
+    """Return the rows of one circle of parents, none if there is none; O(T)."""
+    checked: set[int] = set()
+    for start in parents:
+        path: dict[int, None] = {}
+        row = start
+        while row in parents and row not in checked and row not in path:
+            path[row] = None
+            row = parents[row]
+        if row in path:
+            rows = list(path)
+            return rows[rows.index(row) :]
+        checked.update(path)
+    return []
+
+
+def read_groups(
+    table: Table, name: str, cells: list[str], missing: frozenset[str]
+) -> tuple[tuple[str, ...], NDArray[np.intp]]:
+    """Return the names of the groups, and which one each record belongs to, (T,)."""
+    for row, cell in enumerate(cells):
+        if cell in missing:
+            raise RecordsError(
+                f"{table.where(row, name)}: every record is expected to belong to a group, but the "
+                "cell is empty; name its group"
+            )
+    names, codes = coded(tuple(cells))
+    return tuple(names), codes.astype(np.intp)
+
+
+def check_groups(
+    parents: dict[int, int], groups: NDArray[np.intp], ids: Sequence[str], table: Table
+) -> None:
+    """Refuse a known parent from another group."""
+    for child, parent in parents.items():
+        if parent >= 0 and groups[child] != groups[parent]:
+            raise RecordsError(
+                f"{table.where(child)}: the known parent {quoted(ids[parent])} is in another group "
+                "than its child; only records of the same group can be related"
+            )

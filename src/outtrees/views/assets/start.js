@@ -1,0 +1,143 @@
+// The rest of the page, and the start.
+function startSureness() {
+  const support = trees.consensus.support;
+  const groups = [
+    ["sure (90 % or more)", (s) => s >= 0.9, 1],
+    ["likely (50 to 90 %)", (s) => s >= 0.5 && s < 0.9, 0.55],
+    ["open (below 50 %)", (s) => s < 0.5, 0.15],
+  ].map(([name, test, shade]) => ({ name, shade, count: support.filter(test).length }));
+  const paint = () => {
+    const strip = byId("sureness"), key = byId("sureness-key");
+    const text = groups.map((g) => `${d3.format(",")(g.count)} ${g.name}`);
+    strip.replaceChildren(...groups.filter((g) => g.count).map((g) => make("span", { "width%": (100 * g.count) / T, colour: theme.shade(g.shade) })));
+    strip.setAttribute("aria-label", `Support of the records' parents: ${text.join(", ")}`);
+    key.replaceChildren("Parents: ", ...groups.map((g, i) => make("span", {}, make("i", { colour: theme.shade(g.shade) }), text[i])));
+  };
+  events.on("theme.sureness", paint);
+  paint();
+}
+
+function startSearch() {
+  const input = byId("search"), list = byId("found"), lower = data.ids.map((id) => id.toLowerCase());
+  let found = [], active = 0;
+
+  const close = () => {
+    list.hidden = true;
+    input.setAttribute("aria-expanded", "false");
+    input.removeAttribute("aria-activedescendant");
+  };
+  function show() {
+    const text = input.value.trim().toLowerCase();
+    if (!text) return close();
+    const rank = (i) => (lower[i] === text ? 0 : lower[i].startsWith(text) ? 1 : 2);
+    const all = d3.range(T).filter((i) => lower[i].includes(text)).sort((a, b) => rank(a) - rank(b) || a - b);
+    found = all.slice(0, 12);
+    active = 0;
+    const rest = all.length > 12 ? `and ${all.length - 12} more` : all.length ? null : "no record has this in its name";
+    list.replaceChildren(
+      ...found.map((i, n) => {
+        const item = make("li", { role: "option", id: `found-${n}` }, make("bdi", {}, cut(data.ids[i], 80)));
+        item.addEventListener("pointerdown", (event) => {
+          event.preventDefault();
+          take(n);
+        });
+        return item;
+      }),
+      ...(rest ? [make("li", { class: "quiet", role: "presentation" }, rest)] : []),
+    );
+    list.hidden = false;
+    input.setAttribute("aria-expanded", "true");
+    mark();
+  }
+  function mark() {
+    found.forEach((_, n) => byId(`found-${n}`).setAttribute("aria-selected", String(n === active)));
+    if (found.length) input.setAttribute("aria-activedescendant", `found-${active}`);
+  }
+  function take(n) {
+    if (found[n] === undefined) return;
+    close();
+    choose(found[n], true);
+  }
+  input.addEventListener("input", show);
+  input.addEventListener("blur", close);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") close();
+    if (event.key === "Enter") take(active);
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    event.preventDefault();
+    if (list.hidden) return show();
+    active = (active + (event.key === "ArrowDown" ? 1 : -1) + found.length) % Math.max(1, found.length);
+    mark();
+  });
+}
+
+function startControls() {
+  const slider = byId("support"), value = byId("support-value");
+  const slide = () => {
+    state.threshold = slider.value / 100;
+    const kept = state.tree.support.filter((s) => s >= state.threshold).length;
+    value.textContent = state.threshold > 0 ? `${slider.value} %: ${kept} of ${T}` : "0 %";
+    events.call("look");
+  };
+  slider.addEventListener("input", slide);
+  byId("others").addEventListener("change", (event) => {
+    state.others = event.target.checked;
+    events.call("look");
+  });
+  byId("which").addEventListener("change", (event) => {
+    state.tree = trees[event.target.value];
+    events.call("tree");
+    slide();
+    if (state.chosen >= 0) choose(state.chosen);
+  });
+}
+
+function startSaving() {
+  byId("save").addEventListener("click", () => {
+    const canvas = byId("canvas"), copy = make("canvas", { width: canvas.width, height: canvas.height });
+    const pen = copy.getContext("2d");
+    pen.fillStyle = theme.card;
+    pen.fillRect(0, 0, copy.width, copy.height);
+    pen.drawImage(canvas, 0, 0);
+    copy.toBlob((blob) => {
+      const link = make("a", { href: URL.createObjectURL(blob), download: "tree.png" });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  });
+}
+
+function startTrace() {
+  const values = data.trace.map(number), box = byId("trace");
+  const points = values.map((v, i) => [i, v]).filter(([, v]) => Number.isFinite(v));
+  if (!points.length) return box.replaceChildren(make("p", { class: "quiet" }, "No iterations were recorded."));
+  const W = Math.max(240, Math.min(box.clientWidth, 560)), H = 170, left = 64, bottom = 34;
+  const x = d3.scaleLinear([0, Math.max(1, values.length - 1)], [left, W - 14]);
+  const y = d3.scaleLinear(d3.extent(points, (p) => p[1]), [H - bottom, 12]).nice(4);
+  const svg = d3.select(box).append("svg").attr("width", W).attr("height", H).attr("role", "img")
+    .attr("aria-label", `Log-likelihood by iteration, from ${short(points[0][1])} to ${short(points.at(-1)[1])}`);
+  const whole = Math.min(values.length - 1, 6);
+  svg.append("g").attr("transform", `translate(0,${H - bottom})`)
+    .call(d3.axisBottom(x).ticks(Math.max(1, whole)).tickFormat((v) => (Number.isInteger(v) ? v : "")).tickSizeOuter(0));
+  svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(y).ticks(4).tickSizeOuter(0));
+  svg.append("path").attr("class", "line").attr("d", d3.line((p) => x(p[0]), (p) => y(p[1]))(points));
+  if (points.length <= 40)
+    svg.selectAll("circle").data(points).join("circle").attr("cx", (p) => x(p[0])).attr("cy", (p) => y(p[1])).attr("r", 2.6);
+  svg.append("text").attr("x", W - 14).attr("y", H - 4).attr("text-anchor", "end").text("iteration");
+  svg.append("text").attr("class", "title").attr("x", left + 8).attr("y", 12).text("log-likelihood");
+}
+
+readTheme();
+startSureness();
+startColours();
+startTree();
+startPanel();
+startMatrix();
+startSearch();
+startControls();
+startSaving();
+startTrace();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  readTheme();
+  events.call("theme");
+});

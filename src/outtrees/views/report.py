@@ -1,0 +1,192 @@
+"""The report: one HTML file that needs no network and lets no name of a record act."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from outtrees.views.report_data import (
+    MAX_RECORDS,
+    ReportColumn,
+    ReportData,
+    ReportEdge,
+    expected_right,
+    page_data,
+    visible,
+)
+
+__all__ = ["ReportColumn", "ReportData", "ReportEdge", "report_html", "write_report"]
+
+_D3 = "d3-7.9.0"
+# In this order: each file uses what those before it define.
+_SCRIPTS = ("model", "colour", "view", "axis", "tree", "panel", "matrix", "start")
+_SENTENCE_LENGTH = 2000  # characters of a parameter, a warning or an entry of the provenance
+
+
+def write_report(data: ReportData, path: str | os.PathLike[str]) -> Path:
+    """Write the report as one self-contained HTML file and return its path.
+
+    The file appears whole or not at all: it is written beside `path` under another name and then
+    moved there. With more than 20,000 records the picture holds those nearest the roots, and a
+    warning, here and in the page, names `data.tree_file` for the rest.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> ann, bob = ReportEdge(0, -1, 0.75, (0.0,)), ReportEdge(1, 0, 0.75, (1.5,))
+    >>> data = ReportData(
+    ...     title="Two records", ids=["Ann", "Bob"], edges=[ann, bob], evidence_names=["height"],
+    ...     columns=[ReportColumn("height", "continuous", [1.6, 1.7], ["1.6", "1.7"])],
+    ...     consensus=np.array([-1, 0]), mode=np.array([-1, 0]), dates=None, calendar=False,
+    ...     root_probability=np.array([0.75, 0.25]), expected_children=np.array([0.75, 0.25]),
+    ...     log_density=np.array([-1.0, -1.0]), parameters=[], warnings=[], trace=[-3.0, -2.0],
+    ...     provenance={"seed": "0"},
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(data, Path(folder) / "report.html").name
+    'report.html'
+    """
+    target = Path(path)
+    page = report_html(data).encode("utf-8")
+    if len(data.ids) > MAX_RECORDS:
+        warnings.warn(_limited(data), UserWarning, stacklevel=2)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:50]}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(page)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp lets only the owner read; a report is as readable as any new file.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+    return target
+
+
+def report_html(data: ReportData) -> str:
+    """Return the report as the text of an HTML page.
+
+    Every text of the data is escaped: as HTML where the page shows it at once, as JSON without
+    `<`, `>` or `&` where its script reads it. The content policy allows only the page's own two
+    scripts and its style, by their hashes, and no connection to anywhere.
+    """
+    content = json.dumps(page_data(data), separators=(",", ":"), allow_nan=False)
+    for sign in "<>&":
+        content = content.replace(sign, f"\\u{ord(sign):04x}")
+    library = "\n" + _library()
+    script = "\n(function () {\n'use strict';\n" + "\n".join(map(_script, _SCRIPTS)) + "})();\n"
+    style = _asset("report.css")
+    policy = (
+        f"default-src 'none'; script-src {_hash(library)} {_hash(script)}; "
+        f"style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "POLICY": policy,
+        "TITLE": _text(visible(data.title)),
+        "SENTENCE": _text(main_sentence(data)),
+        "NOTICES": _notices(data),
+        "PARAMETERS": _list(data.parameters, "parameters")
+        or '<p class="quiet">No fitted parameters.</p>',
+        "PROVENANCE": _provenance(data),
+        "LICENCE": _text(_asset(f"{_D3}.LICENSE")),
+        "STYLE": style,
+        "DATA": content,
+        "LIBRARY": library,
+        "SCRIPT": script,
+    }
+    # One pass over the template alone: a title that looks like a placeholder stays a title.
+    return re.sub("@@([A-Z]+)@@", lambda match: parts[match[1]], _asset("template.html"))
+
+
+def main_sentence(data: ReportData) -> str:
+    """Return how many records there are and how many right parents to expect, in words."""
+    T = len(data.ids)
+    right = expected_right(data)
+    roots = float(np.sum(data.root_probability))
+    sentence = (
+        f"{T:,} {'record' if T == 1 else 'records'}: the consensus tree is expected to name "
+        f"{right:,.1f} of {T:,} parents rightly ({right / T:.0%}), given the fitted parameters."
+    ).replace("%)", "\N{NO-BREAK SPACE}%)")
+    if roots > 1.0005:  # a single-root model says exactly 1, up to rounding
+        sentence += f" About {roots:.1f} records have no parent among the others."
+    return sentence
+
+
+def _limited(data: ReportData) -> str:
+    return (
+        f"picture limited to {MAX_RECORDS:,} of {len(data.ids):,} records, those nearest the "
+        f"roots; full tree in {visible(data.tree_file)}"
+    )
+
+
+def _notices(data: ReportData) -> str:
+    notes = list(data.warnings)
+    if len(data.ids) > MAX_RECORDS:
+        limited = _limited(data)
+        notes.insert(0, limited[0].upper() + limited[1:] + ".")
+    if not notes:
+        return ""
+    head = "1 warning" if len(notes) == 1 else f"{len(notes)} warnings"
+    return (
+        f'<section class="notice" id="warnings" aria-label="Warnings"><strong>{head}</strong>'
+        f"{_list(notes)}</section>"
+    )
+
+
+def _list(sentences: Iterable[str], kind: str = "") -> str:
+    items = "".join(f"<li>{_text(visible(s, _SENTENCE_LENGTH))}</li>" for s in sentences)
+    return f'<ul class="{kind}">{items}</ul>' if items else ""
+
+
+def _provenance(data: ReportData) -> str:
+    rows = "".join(
+        f"<dt>{_text(visible(name))}</dt><dd>{_text(visible(text, _SENTENCE_LENGTH))}</dd>"
+        for name, text in data.provenance.items()
+    )
+    return f"<dl>{rows}</dl>" if rows else '<p class="quiet">None was given.</p>'
+
+
+def _text(text: str) -> str:
+    return html.escape(text, quote=True)
+
+
+def _script(name: str) -> str:
+    return _asset(f"{name}.js")
+
+
+def _library() -> str:
+    """Return d3 as it goes into the page.
+
+    Its first line names a web address, so the licence, shown in the page, takes its place; the
+    names of XML namespaces, which nobody visits, are spelt so that the page holds no address.
+    """
+    first, code = _asset(f"{_D3}.min.js").split("\n", 1)
+    owner = first[first.index("Copyright") :]
+    code = code.replace("http://", "http:\\/\\/")
+    return f"// d3 v{_D3[3:]}. {owner}, ISC licence.\n{code}"
+
+
+def _asset(name: str) -> str:
+    # Hashes are of the text that the browser sees, in which line ends are "\n".
+    text = (files("outtrees.views") / "assets" / name).read_text(encoding="utf-8")
+    return text.replace("\r\n", "\n")
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"

@@ -1,0 +1,246 @@
+"""What a report shows, as plain data, and its way into the page as text that cannot act."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.views.layout import check_parents, tree_columns, tree_rows
+
+KINDS = ("continuous", "categorical", "count", "date", "sequence", "place", "label")
+LABEL_LENGTH = 200  # characters of a name or a cell that are shown
+MAX_RECORDS = 20_000  # records in the picture
+MAX_CANDIDATES = 12  # parents listed for one record, besides those of the two trees
+
+# Marks that turn the direction of the text after them, which would let a name rewrite the page.
+_DIRECTION = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+
+
+@dataclass(frozen=True)
+class ReportColumn:
+    """One column of the table of records.
+
+    `values` colour the tree: numbers, or text for categories, None where missing. `text` holds
+    the cells as they were read.
+    """
+
+    name: str
+    kind: str
+    values: Sequence[float | str | None]  # (T,)
+    text: Sequence[str]  # (T,)
+
+
+@dataclass(frozen=True)
+class ReportEdge:
+    """One candidate parent (−1: none, the record is a root) of one record, with its support.
+
+    `evidence` says how much each evidence column speaks for this parent, in nats, relative to the
+    child's average candidate.
+    """
+
+    child: int
+    parent: int
+    support: float
+    evidence: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything that a report shows; arrays have one entry for each of the T records."""
+
+    title: str
+    ids: Sequence[str]
+    columns: Sequence[ReportColumn]
+    edges: Sequence[ReportEdge]
+    evidence_names: Sequence[str]
+    consensus: NDArray[np.integer]  # (T,) parents, -1 for roots
+    mode: NDArray[np.integer]  # (T,)
+    dates: NDArray[np.floating] | None  # (T,) days, NaN where unknown
+    calendar: bool  # whether dates count from 1970-01-01
+    root_probability: NDArray[np.floating]  # (T,)
+    expected_children: NDArray[np.floating]  # (T,)
+    log_density: NDArray[np.floating]  # (T,)
+    parameters: Sequence[str]  # one sentence each
+    warnings: Sequence[str]
+    trace: Sequence[float]  # log-likelihood by iteration
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    tree_file: str = "tree.newick"  # where the whole tree is, if the picture cannot hold it
+
+
+def visible(text: object, limit: int = LABEL_LENGTH) -> str:
+    """Return text cut to `limit` characters in which nothing is hidden.
+
+    Control characters, lone surrogates and marks that reverse the direction of reading are
+    written as ‹U+202E›; line breaks and tabs become spaces.
+
+    Examples
+    --------
+    >>> visible("abc" + chr(0x202E) + "fdp.exe")
+    'abc‹U+202E›fdp.exe'
+    >>> len(visible("x" * 1_000_000))
+    200
+    """
+    whole = str(text)
+    shown = "".join(_shown(letter) for letter in whole[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _shown(letter: str) -> str:
+    if letter in "\t\n\r":
+        return " "
+    hidden = unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or ord(letter) in _DIRECTION
+    return f"‹U+{ord(letter):04X}›" if hidden else letter
+
+
+def expected_right(data: ReportData) -> float:
+    """Return the expected number of right parents of the consensus tree.
+
+    The sum of the supports of its edges and roots: exact, given the fitted parameters.
+    """
+    consensus = check_parents(data.consensus, len(data.ids))
+    return math.fsum(e.support for e in data.edges if e.parent == consensus[e.child])
+
+
+def page_data(data: ReportData) -> dict[str, Any]:
+    """Return what the page's script reads, as JSON types, checked and limited in size.
+
+    At most 20,000 records, those nearest the roots of the consensus tree, and at most 12
+    candidate parents of each, besides those of the consensus and of the likeliest tree.
+    """
+    T = len(data.ids)
+    _check(data)
+    trees = {"consensus": np.asarray(data.consensus), "mode": np.asarray(data.mode)}
+    kept = np.arange(T)
+    if T > MAX_RECORDS:
+        _, depth = tree_rows(trees["consensus"])
+        kept = np.sort(np.argsort(depth, kind="stable")[:MAX_RECORDS])
+    place = np.full(T + 1, -2)  # the last entry answers for "no parent"
+    place[kept] = np.arange(len(kept))
+    place[-1] = -1
+
+    dates = None if data.dates is None else np.asarray(data.dates, dtype=float)[kept]
+
+    def drawn(parents: NDArray[np.integer]) -> dict[str, list[Any]]:
+        inside = place[parents[kept]]
+        # A parent outside the picture (only in the likeliest tree) leaves its child as a root.
+        inside[inside == -2] = -1
+        rows, depth = tree_rows(inside)
+        return {
+            "parents": inside.tolist(),
+            "rows": rows.tolist(),
+            "depth": depth.tolist(),
+            "across": _numbers(tree_columns(inside, depth, dates)),
+        }
+
+    return {
+        "ids": [visible(data.ids[i]) or "(no name)" for i in kept],
+        "total": T,
+        "columns": [
+            {
+                "name": visible(column.name),
+                "kind": column.kind,
+                "values": [_value(column.values[i]) for i in kept],
+                "text": [visible(column.text[i]) for i in kept],
+            }
+            for column in data.columns
+        ],
+        "edges": _edges(data, trees, place),
+        "evidenceNames": [visible(name) for name in data.evidence_names],
+        "consensus": drawn(trees["consensus"]),
+        "mode": drawn(trees["mode"]),
+        "dates": None if dates is None else _numbers(dates),
+        "calendar": bool(data.calendar),
+        "rootProbability": _numbers(np.asarray(data.root_probability)[kept]),
+        "expectedChildren": _numbers(np.asarray(data.expected_children)[kept]),
+        "logDensity": _numbers(np.asarray(data.log_density)[kept]),
+        "trace": _numbers(data.trace),
+    }
+
+
+def _edges(
+    data: ReportData, trees: Mapping[str, NDArray[np.integer]], place: NDArray[np.integer]
+) -> list[list[Any]]:
+    """Return [child, parent, support, evidence…] of the edges in the picture, best first."""
+    rank = np.zeros(len(data.ids), dtype=int)
+    rows = []
+    for edge in sorted(data.edges, key=lambda e: (e.child, -e.support, e.parent)):
+        rank[edge.child] += 1
+        in_a_tree = any(parents[edge.child] == edge.parent for parents in trees.values())
+        child, parent = int(place[edge.child]), int(place[edge.parent])
+        if (rank[edge.child] <= MAX_CANDIDATES or in_a_tree) and child >= 0 and parent >= -1:
+            rows.append([child, parent, *_numbers([edge.support, *edge.evidence], 5)])
+    return rows
+
+
+def _numbers(values: Any, digits: int = 12) -> list[Any]:
+    """Return short numbers for JSON, which knows neither infinity nor NaN."""
+    numbers: list[Any] = []
+    for value in map(float, values):
+        if math.isfinite(value):
+            numbers.append(float(f"{value:.{digits}g}"))
+        else:
+            numbers.append(None if math.isnan(value) else ("inf" if value > 0 else "-inf"))
+    return numbers
+
+
+def _value(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value if value is None else visible(value)
+    return _numbers([value])[0]
+
+
+def _check(data: ReportData) -> None:
+    """Raise ValueError that names the field if the parts of a report do not fit together."""
+    T = len(data.ids)
+    if T == 0:
+        raise ValueError("a report needs at least one record, but ids is empty")
+    parts: dict[str, Any] = {
+        name: getattr(data, name)
+        for name in ("consensus", "mode", "root_probability", "expected_children", "log_density")
+    }
+    parts |= {"dates": data.dates} if data.dates is not None else {}
+    for column in data.columns:
+        if column.kind not in KINDS:
+            raise ValueError(
+                f"column {visible(column.name)!r} has the kind {column.kind!r}; expected one of "
+                f"{', '.join(KINDS)}"
+            )
+        parts[f"values of column {visible(column.name)!r}"] = column.values
+        parts[f"text of column {visible(column.name)!r}"] = column.text
+    for name, part in parts.items():
+        if len(part) != T:
+            raise ValueError(f"{name} must have one entry per record; got {len(part)} for {T}")
+    for name in ("root_probability", "expected_children", "log_density", "trace"):
+        if np.isnan(np.asarray(getattr(data, name), dtype=float)).any():
+            raise ValueError(f"{name} holds NaN; expected numbers")
+    consensus = check_parents(data.consensus, T)
+    check_parents(data.mode, T)
+    supported = np.zeros(T, dtype=bool)
+    seen = set()
+    for edge in data.edges:
+        name = f"edge {edge.child} from {edge.parent}"
+        if not (0 <= edge.child < T and -1 <= edge.parent < T and edge.child != edge.parent):
+            raise ValueError(f"{name}: expected two different records from 0 to {T - 1}, or -1")
+        if (edge.child, edge.parent) in seen:
+            raise ValueError(f"{name} is listed twice; list each candidate parent once")
+        seen.add((edge.child, edge.parent))
+        if not -1e-6 <= edge.support <= 1 + 1e-6:  # room for the rounding of a sum
+            raise ValueError(f"{name}: support must lie between 0 and 1; got {edge.support}")
+        if len(edge.evidence) != len(data.evidence_names) or any(map(math.isnan, edge.evidence)):
+            raise ValueError(
+                f"{name}: expected {len(data.evidence_names)} numbers of evidence, one for each "
+                f"of evidence_names; got {edge.evidence}"
+            )
+        supported[edge.child] |= edge.parent == consensus[edge.child]
+    if not supported.all():
+        record = int(np.flatnonzero(~supported)[0])
+        raise ValueError(
+            f"edges must list the consensus parent of every record; record {record} "
+            f"({visible(data.ids[record], 40)!r}) lacks {consensus[record]}"
+        )

@@ -1,0 +1,376 @@
+"""What users meet: tables in, tables and files out, and clear refusals."""
+
+import json
+import warnings
+from io import StringIO
+
+import numpy as np
+import pytest
+
+from mixed_tables import KINDS, mixed_table
+from outtrees import Ancestry, NoSpanningTreeError, RecordsError
+from outtrees.datasets import make_outbreak
+
+
+@pytest.fixture(scope="module")
+def outbreak():
+    return make_outbreak(25, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def found(outbreak):
+    return Ancestry(id="case", roots="any", random_state=0).fit(
+        outbreak.table, sequences=outbreak.sequences
+    )
+
+
+def test_an_outbreak_is_found_as_surely_as_the_supports_say(found, outbreak):
+    ids, parents = found.records.ids, found.tree()
+    said = {name: ids[p] if p >= 0 else "" for name, p in zip(ids, parents, strict=True)}
+    right = sum(said[name] == infector for name, infector in outbreak.infectors.items())
+    supports = found.fitted.supports(parents)
+    error = np.sqrt((supports * (1 - supports)).sum())
+    # Three binomial standard errors, and one record for the fit of the parameters.
+    assert abs(right - found.expected_right_) < 3 * error + 1
+    roots = {name for name, infector in outbreak.infectors.items() if not infector}
+    assert {name for name, parent in said.items() if not parent} == roots
+
+
+def test_calibration_over_many_outbreaks():
+    """Given the true waiting time, as many parents are right as promised."""
+    right = expected = variance = 0.0
+    for seed in range(12):
+        truth = make_outbreak(30, random_state=100 + seed)
+        found = Ancestry(id="case", roots="any", waiting_mean=5.0, waiting_sd=2.0).fit(
+            truth.table, sequences=truth.sequences
+        )
+        ids, parents = found.records.ids, found.tree()
+        for name, p in zip(ids, parents, strict=True):
+            right += (ids[p] if p >= 0 else "") == truth.infectors[name]
+        supports = found.fitted.supports(parents)
+        expected += supports.sum()
+        variance += (supports * (1 - supports)).sum()
+    # Four standard errors: rates and wards are still fitted to thirty records.
+    assert abs(right - expected) < 4 * np.sqrt(variance)
+
+
+def test_objectives_never_fall_and_the_fit_says_whether_it_converged(found):
+    assert (np.diff(found.objectives_) > -1e-9 * abs(found.objectives_[-1])).all()
+    assert found.converged_
+    assert found.n_iter_ == len(found.objectives_) - 1
+    with pytest.warns(UserWarning, match="had not converged after 1 iterations; raise max_iter"):
+        short = Ancestry(id="id", kinds=KINDS, max_iter=1, tol=0.0).fit(mixed_table(6))
+    assert not short.converged_
+    assert "raise max_iter" in short.warnings_[0]
+
+
+def test_parents_are_ranked_and_credible_sets_hold_their_level(found):
+    every = found.parents(min_support=0.0)
+    totals = {}
+    for child, _, support, rank in every.rows():
+        totals.setdefault(child, []).append(support)
+        assert rank == len(totals[child])
+    for supports in totals.values():
+        assert sum(supports) == pytest.approx(1.0)
+        assert supports == sorted(supports, reverse=True)
+    sets = {}
+    for child, _, support, _ in found.credible_parents(0.9).rows():
+        sets.setdefault(child, []).append(support)
+    assert set(sets) == set(totals)
+    for supports in sets.values():
+        assert sum(supports) >= 0.9
+        assert sum(supports[:-1]) < 0.9
+
+
+def test_records_table_and_number_of_roots(found):
+    table = found.records_
+    assert table["record"] == list(found.records.ids)
+    np.testing.assert_allclose(sum(table["root_probability"]), found.n_roots_ @ np.arange(26))
+    total = sum(table["expected_children"]) + sum(table["root_probability"])
+    assert total == pytest.approx(25.0)
+    assert np.isfinite(table["log_density"]).all()
+
+
+def test_column_evidence_names_what_matters(found):
+    table = found.column_evidence()
+    nats = dict(zip(table["column"], table["nats"], strict=True))
+    assert nats["sequence"] > nats["ward"] > nats["age"] - 0.2
+    without = dict(zip(table["column"], table["right_without"], strict=True))
+    assert without["sequence"] < without["age"] <= 1.0
+
+
+def test_an_outlying_cell_costs_a_bounded_amount():
+    """A wrong number does not tear a record from its parent, unless the background is off."""
+    rng = np.random.default_rng(0)
+    x = np.cumsum(rng.normal(size=(30, 2)), axis=0)
+    table = {"id": [f"r{i}" for i in range(30)], "day": list(range(30)), "x": x[:, 0].tolist()}
+    table |= {"y": x[:, 1].tolist(), "ward": ["a"] * 15 + ["b"] * 15}
+    table["x"][20] += 1e4
+    kinds = {"day": "date", "ward": "categorical"}
+    options = {"id": "id", "kinds": kinds, "waiting_mean": 1.0, "waiting_sd": 0.3, "max_iter": 500}
+    robust = Ancestry(**options).fit(table)
+    assert robust.tree()[20] in (18, 19)
+    place = robust.lineage_.kernels[robust.column_names_.index("place")]
+    naive = Ancestry(**options, background=False).fit(table)
+    blown = naive.lineage_.kernels[naive.column_names_.index("place")]
+    assert place.cov[0, 0] < 10 < blown.cov[0, 0]
+
+
+def test_constraints_hold(outbreak):
+    base = {"id": "case", "roots": "any"}
+    given = Ancestry(**base, known_parents={"case09": "case02", "case05": None}).fit(
+        outbreak.table, sequences=outbreak.sequences
+    )
+    supports = given.fitted.support_of
+    assert supports[8, 1] == pytest.approx(1.0)
+    assert supports[4, -1] == pytest.approx(1.0)
+    without = Ancestry(**base, forbidden=[("case09", "case02")]).fit(
+        outbreak.table, sequences=outbreak.sequences
+    )
+    assert (8, 1) not in without.fitted.support_of
+    rooted = Ancestry(id="case", root="case01").fit(outbreak.table, sequences=outbreak.sequences)
+    assert rooted.fitted.support_of[0, -1] == pytest.approx(1.0)
+
+
+def test_a_column_of_known_parents_counts(outbreak):
+    table = outbreak.table | {
+        "infector": [
+            outbreak.infectors[name] if i % 2 else ""
+            for i, name in enumerate(outbreak.table["case"])
+        ]
+    }
+    table["infector"] = [name or "" for name in table["infector"]]
+    found = Ancestry(id="case", kinds={"infector": "parent"}, roots="any").fit(
+        table, sequences=outbreak.sequences
+    )
+    ids = list(found.records.ids)
+    for child, infector in zip(ids, table["infector"], strict=True):
+        if infector:
+            pair = ids.index(child), ids.index(infector)
+            assert found.fitted.support_of[pair] == pytest.approx(1.0)
+
+
+def test_groups_are_unrelated_and_share_parameters():
+    a, b = mixed_table(6, 1), mixed_table(6, 2)
+    table = {name: [*a[name], *b[name]] for name in a}
+    table["id"] = [f"{g}{i}" for g in "ab" for i in range(6)]
+    table["herd"] = ["a"] * 6 + ["b"] * 6
+    found = Ancestry(id="id", kinds=KINDS | {"herd": "group"}, max_iter=500).fit(table)
+    for child, parent, _, _ in found.parents(0.0).rows():
+        assert not parent or child[0] == parent[0]
+    assert (found.tree() < 0).sum() == 2
+    np.testing.assert_allclose(found.n_roots_[:3], [0, 0, 1], atol=1e-12)
+    # Later records name their group; its position in the new table does not matter.
+    later = {"id": ["n1", "n2"], "herd": ["b", "c"], "day": ["2024-01-09", "2024-01-09"]}
+    with pytest.warns(UserWarning, match="1 new records can have no parent"):
+        placed = found.place(later, min_support=0.0)
+    assert {name[0] for name in placed["parent"]} == {"b"}
+    with pytest.raises(RecordsError, match="say which group"):
+        found.place({"id": ["n1"], "day": ["2024-01-09"]})
+
+
+def test_strict_dates_forbid_and_loose_dates_only_dislike():
+    table = {"id": ["early", "late"], "day": [1, 9], "ward": ["a", "a"]}
+    kinds = {"day": "date", "ward": "categorical"}
+    strict = Ancestry(kinds=kinds).fit(table)
+    assert strict.fitted.support_of[0, -1] == pytest.approx(1.0)
+    loose = Ancestry(kinds=kinds, strict_dates=False).fit(table)
+    assert 0.5 < loose.fitted.support_of[0, -1] < 1 - 1e-6
+
+
+def test_children_wait_from_the_end_of_their_parent():
+    """Cells divide when they end: with `until` the exact mother is found among four."""
+    table = {
+        "cell": ["p", "q", "r", "s", "c", "d"],
+        "born": [0, 0, 0, 0, 11, 21],
+        "gone": [10, 20, 30, 40, 50, 50],
+        "x": [0.0, 0.1, 0.2, 0.3, 0.15, 0.15],
+        "y": [0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+    }
+    options = {"id": "cell", "kinds": {"born": "date"}, "roots": "any", "ties": False}
+    found = Ancestry(**options, until="gone", waiting_mean=1.0, waiting_sd=0.3).fit(table)
+    assert found.tree()[4:].tolist() == [0, 1]
+
+
+def test_place_needs_no_refit_and_treats_rows_one_by_one(found, outbreak):
+    names = [outbreak.table["case"][-1], outbreak.table["case"][-2]]
+    rows = [outbreak.table["case"].index(name) for name in names]
+    later = {key: [cells[i] for i in rows] for key, cells in outbreak.table.items()}
+    later["case"] = ["new1", "new2"]
+    dna = {f"new{i + 1}": outbreak.sequences[name] for i, name in enumerate(names)}
+    both = found.place(later, sequences=dna, min_support=0.0)
+    one = found.place(
+        {key: cells[:1] for key, cells in later.items()},
+        sequences={"new1": dna["new1"]},
+        min_support=0.0,
+    )
+    first = {p: s for c, p, s, _ in both.rows() if c == "new1"}
+    alone = {p: s for _, p, s, _ in one.rows()}
+    assert first == pytest.approx(alone)
+    assert sum(first.values()) == pytest.approx(1.0)
+    # The record itself is the nearest of all; its own parent comes next.
+    assert max(first, key=first.get) in (names[0], outbreak.infectors[names[0]])
+
+
+def test_what_new_records_lack_is_unknown(found):
+    table = found.place({"case": ["new"], "onset": ["2024-03-10"]}, min_support=0.0)
+    assert sum(table["support"]) == pytest.approx(1.0)
+    assert "ward" in found.column_names_
+
+
+def test_simulated_records_come_back(found):
+    table = found.simulate(30, random_state=1)
+    assert table["true_parent"][0] == ""
+    again = Ancestry(id="id", kinds={"true_parent": "ignore", "sequence": "sequence"}).fit(
+        dict(table)
+    )
+    ids = list(again.records.ids)
+    right = sum(
+        table["true_parent"][u] == (ids[p] if p >= 0 else "") for u, p in enumerate(again.tree())
+    )
+    assert right > 15  # a uniform guess finds about 1 of 30
+
+
+def test_results_do_not_depend_on_the_order_of_records(outbreak):
+    order = np.random.default_rng(0).permutation(25)
+    table = {key: [cells[i] for i in order] for key, cells in outbreak.table.items()}
+    options = {"id": "case", "roots": "any"}
+    a = Ancestry(**options).fit(outbreak.table, sequences=outbreak.sequences)
+    b = Ancestry(**options).fit(table, sequences=outbreak.sequences)
+    there = {(c, p): s for c, p, s, _ in a.parents(0.0).rows()}
+    here = {(c, p): s for c, p, s, _ in b.parents(0.0).rows()}
+    assert there == pytest.approx(here, abs=1e-6)  # EM stops at slightly different points
+
+
+def test_distances_and_ready_weights():
+    rng = np.random.default_rng(0)
+    x = np.cumsum(rng.exponential(size=8))
+    distances = abs(x[:, None] - x[None])
+    ids = {"id": [f"r{i}" for i in range(8)]}
+    found = Ancestry(id="id", root="r0").fit(ids, distances=distances)
+    assert found.tree("mode").tolist() == [-1, 0, 1, 2, 3, 4, 5, 6]
+    weights = -distances * 1.5
+    given = Ancestry(id="id").fit(ids, log_weights=weights)
+    from outtrees import OutTreeDistribution
+
+    exact = OutTreeDistribution(weights)
+    assert given.log_likelihood_ == pytest.approx(exact.log_z)
+    for (u, v), support in given.fitted.support_of.items():
+        expected = exact.root_marginals[u] if v < 0 else exact.edge_marginals[u, v]
+        assert support == pytest.approx(expected, abs=1e-12)
+
+
+def test_files_are_written_and_read_back(found, tmp_path):
+    import csv
+
+    found.to_csv(tmp_path / "parents.csv")
+    with (tmp_path / "parents.csv").open() as file:
+        assert next(iter(csv.reader(file))) == ["child", "parent", "support", "rank"]
+    found.to_newick(tmp_path / "tree.newick")
+    found.to_nexus(tmp_path / "tree.nexus")
+    found.to_graphml(tmp_path / "tree.graphml")
+    graph = found.to_networkx()
+    assert graph.number_of_nodes() == 25
+    assert (tmp_path / "tree.newick").read_text() == found.to_newick()
+    page = found.report(tmp_path / "report.html", command="a test")
+    text = page.read_text()
+    assert "case01" in text
+    assert "a test" in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "parents.csv",
+        "report.html",
+        "tree.graphml",
+        "tree.newick",
+        "tree.nexus",
+    ]
+    assert json.dumps(found.describe())
+
+
+def test_pandas_in_and_out(outbreak):
+    pd = pytest.importorskip("pandas")
+    found = Ancestry(id="case", roots="any").fit(
+        pd.DataFrame(outbreak.table), sequences=outbreak.sequences
+    )
+    frame = found.parents().to_pandas()
+    assert list(frame.columns) == ["child", "parent", "support", "rank"]
+    csv = pd.read_csv(StringIO(frame.to_csv(index=False)))
+    assert len(csv) == len(frame)
+
+
+# Refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"known_parents": {"nobody": "r0"}}, "no record is called 'nobody'"),
+        ({"known_parents": {"r1": "r1"}}, "its own parent"),
+        ({"known_parents": {"r1": "r2", "r2": "r1"}}, "go in a circle"),
+        ({"forbidden": ["r1r2"]}, r"\(child, parent\) pairs"),
+        ({"until": "ward"}, "column of dates like 'day'"),
+        ({"generation_time": [0.0, -1.0]}, "numbers ≥ 0 with a positive sum"),
+        ({"kinds": KINDS | {"weight": "date"}}, "'day', 'weight' are dates"),
+        ({"roots": "many"}, "The 'roots' parameter of Ancestry must be a str among"),
+        ({"generations": 0}, "The 'generations' parameter of Ancestry must be an int"),
+    ],
+)
+def test_refusals_name_the_place_and_the_remedy(options, message):
+    kinds = options.pop("kinds", KINDS)
+    if options.get("until") == "ward":
+        kinds = kinds | {"ward": "categorical"}
+    with pytest.raises(ValueError, match=message):
+        Ancestry(id="id", kinds=kinds, **options).fit(mixed_table(5))
+
+
+def test_no_columns_and_no_tree_are_refused():
+    with pytest.raises(RecordsError, match="at least one column besides the identities"):
+        Ancestry(id="id").fit({"id": ["a", "b"]})
+    weights = np.full((3, 3), -np.inf)
+    weights[0, 1] = weights[1, 0] = 0.0
+    with pytest.raises(NoSpanningTreeError):
+        Ancestry(id="id").fit({"id": ["a", "b", "c"]}, log_weights=weights)
+
+
+def test_questions_before_fit_are_refused():
+    with pytest.raises(AttributeError, match="not fitted yet"):
+        Ancestry().parents()
+
+
+def test_labels_need_a_column_of_labels(found):
+    with pytest.raises(RecordsError, match="column of labels"):
+        found.predict_labels()
+
+
+def test_too_large_a_table_is_refused_before_allocation(monkeypatch):
+    from outtrees.ancestry import memory
+
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match=r"5 records need about .* GB; 0.0 GB are free"):
+        Ancestry(id="id", kinds=KINDS).fit(mixed_table(5))
+
+
+def test_a_place_that_cannot_be_is_said(found):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found.place({"case": ["x"], "onset": ["2024-03-10"]})
+    single = Ancestry(id="id", kinds={"day": "date"}).fit(
+        {"id": ["a", "b"], "day": [5, 6], "x": [0.0, 1.0], "y": [0.0, 1.0]}
+    )
+    with pytest.warns(UserWarning, match="can have no parent among the fitted ones"):
+        assert single.place({"id": ["c"], "day": [1]})["child"] == []
+
+
+@pytest.mark.parametrize("order", [("lat", "lon"), ("lon", "lat")])
+def test_later_places_are_measured_from_the_same_centre(order):
+    from outtrees.ancestry.later import values_like
+    from outtrees.records import read_records
+
+    rng = np.random.default_rng(0)
+    degrees = {"lat": 52 + rng.normal(size=6) / 10, "lon": 13 + rng.normal(size=6) / 10}
+    table = {"id": [f"r{i}" for i in range(6)]}
+    table |= {name: degrees[name].round(5).tolist() for name in order}
+    found = Ancestry(id="id").fit(table)
+    later = read_records({name: cells[4:] for name, cells in table.items()}, id="id")
+    (cells,) = values_like(found, later)
+    # In km; centred elsewhere, the scale of a degree of longitude differs by 1e-4 at most here.
+    np.testing.assert_allclose(cells, found.column_values_[0][4:], atol=0.01)

@@ -1,0 +1,162 @@
+"""Ancestry against a plain sum over all trees, written out with loops."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from mixed_tables import KINDS, mixed_table
+from outtrees import Ancestry
+
+
+def all_parents(T):
+    """Every assignment of parents (−1: none) that has no circle."""
+    for parents in product(range(-1, T), repeat=T):
+        if any(u == p for u, p in enumerate(parents)):
+            continue
+        if all(_ends(parents, u) for u in range(T)):
+            yield parents
+
+
+def _ends(parents, u):
+    for _ in range(len(parents)):
+        if u < 0:
+            return True
+        u = parents[u]
+    return u < 0
+
+
+def by_enumeration(found, roots):
+    """Return log Z, edge and root probabilities by summing over all trees."""
+    T = len(found.records)
+    lineage, values = found.lineage_, found.column_values_
+    child, parent = (side.ravel() for side in np.indices((T, T)))
+    pairs = lineage.pairs(values, values, child, parent)
+    log_beta = lineage.log_beta(pairs).reshape(T, T)
+    listed = np.zeros((T, T), dtype=bool)
+    listed[found.edges_.child, found.edges_.parent] = True
+    log_root = lineage.log_root(values)
+    choices = listed.sum(axis=1)
+    total, edges, is_root = 0.0, np.zeros((T, T)), np.zeros(T)
+    for parents in all_parents(T):
+        if roots == "single" and parents.count(-1) != 1:
+            continue
+        log_weight = 0.0
+        for u, p in enumerate(parents):
+            if p < 0:
+                log_weight += log_root[u]
+                if roots == "any":
+                    log_weight += np.log(found.root_rate_)
+            elif not listed[u, p]:
+                log_weight = -np.inf
+            else:
+                log_weight += log_beta[u, p]
+                if roots == "any":
+                    log_weight += np.log((1 - found.root_rate_) / choices[u])
+        weight = np.exp(log_weight)
+        total += weight
+        for u, p in enumerate(parents):
+            if p < 0:
+                is_root[u] += weight
+            else:
+                edges[u, p] += weight
+    return np.log(total), edges / total, is_root / total
+
+
+@pytest.mark.parametrize("roots", ["single", "any"])
+@pytest.mark.parametrize("generations", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_supports_are_the_sum_over_all_trees(roots, generations, seed):
+    found = Ancestry(id="id", kinds=KINDS, roots=roots, generations=generations, max_iter=500)
+    found.fit(mixed_table(5, seed))
+    log_z, edges, is_root = by_enumeration(found, roots)
+    assert found.log_likelihood_ == pytest.approx(log_z, abs=1e-9)
+    table = found.parents(min_support=0.0)
+    place = {name: i for i, name in enumerate(found.records.ids)}
+    seen = np.zeros_like(edges)
+    for child, parent, support, _ in table.rows():
+        if parent:
+            seen[place[child], place[parent]] = support
+        else:
+            assert support == pytest.approx(is_root[place[child]], abs=1e-12)
+    np.testing.assert_allclose(seen, edges, atol=1e-12)
+    expected = found.records_["expected_children"]
+    np.testing.assert_allclose(expected, edges.sum(axis=0), atol=1e-12)
+
+
+def test_what_if_is_the_sum_over_the_trees_that_have_the_edge():
+    found = Ancestry(id="id", kinds=KINDS, roots="any", max_iter=500).fit(mixed_table(5, 1))
+    last, first = found.records.ids[-1], found.records.ids[0]
+    changed = found.what_if({last: first}, min_change=0.0)
+    joint = {}
+    log_z, _, _ = by_enumeration(found, "any")
+    fixed = Ancestry(id="id", kinds=KINDS, roots="any", max_iter=500, known_parents={last: first})
+    fixed.fit(mixed_table(5, 1))
+    # The same parameters, so that only the condition differs; the choice among parents is
+    # already in the weights of the unconditional sum.
+    T = 5
+    total, sums = 0.0, np.zeros((T, T + 1))
+    listed = np.zeros((T, T), dtype=bool)
+    listed[found.edges_.child, found.edges_.parent] = True
+    weights = dict(
+        zip(
+            zip(found.edges_.child.tolist(), found.edges_.parent.tolist(), strict=True),
+            found.fitted.trees.log_weight.tolist(),
+            strict=True,
+        )
+    )
+    for parents in all_parents(T):
+        if parents[T - 1] != 0:
+            continue
+        if any(p >= 0 and not listed[u, p] for u, p in enumerate(parents)):
+            continue
+        log_weight = sum(
+            found.fitted.trees.log_root[u] if p < 0 else weights[u, p]
+            for u, p in enumerate(parents)
+        )
+        weight = np.exp(log_weight)
+        total += weight
+        for u, p in enumerate(parents):
+            sums[u, p] += weight
+    place = {name: i for i, name in enumerate(found.records.ids)} | {"": -1}
+    for child, parent, _, after in changed.rows():
+        joint[child, parent] = after
+        assert after == pytest.approx(sums[place[child], place[parent]] / total, abs=1e-12)
+    assert joint[last, first] == pytest.approx(1.0, abs=1e-12)
+    assert np.isfinite(log_z)
+
+
+def test_labels_are_the_sum_over_trees_and_labels():
+    table = mixed_table(5, 2)
+    table["kind"] = ["a", "b", "", "a", ""]
+    kinds = KINDS | {"kind": "label", "ward": "ignore"}
+    found = Ancestry(id="id", kinds=kinds, max_iter=500, random_state=0).fit(table)
+    n = 4000
+    predicted = found.predict_labels(n_trees=n)
+    trees = found.fitted.trees.sample(20_000, 1)
+    # The slow twin: for each distinct tree, all labellings of the two unknown records.
+    c = found.column_names_.index("kind")
+    kernel, share = found.lineage_.kernels[c], found.lineage_.outlier_shares[c]
+    s, m = kernel.stickiness, kernel.marginal
+    move = (1 - share) * (s * np.eye(2) + (1 - s) * m[:, None]) + share * m[:, None]
+    distinct, counts = np.unique(trees, axis=0, return_counts=True)
+    mean = np.zeros((5, 2))
+    for parents, count in zip(distinct, counts, strict=True):
+        weight, total = np.zeros((5, 2)), 0.0
+        for third, fifth in product(range(2), repeat=2):
+            labels = [0, 1, third, 0, fifth]
+            p = np.prod(
+                [
+                    m[labels[u]] if v < 0 else move[labels[u], labels[v]]
+                    for u, v in enumerate(parents)
+                ]
+            )
+            total += p
+            for u in range(5):
+                weight[u, labels[u]] += p
+        mean += count / len(trees) * weight / total
+    for record, _, label, support, error in predicted.rows():
+        row = found.records.ids.index(record)
+        # Both sides are sampled, with 4,000 and 20,000 trees: five joint standard errors.
+        slack = 5 * error * np.sqrt(1 + n / 20_000) + 1e-9
+        assert abs(support - mean[row, ["a", "b"].index(label)]) < slack

@@ -1,0 +1,241 @@
+"""`outtrees ancestry` from files to files."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from outtrees.store import CLASSES
+from outtrees.views.exchange import read_newick
+
+FILES = {"parents.csv", "records.csv", "tree.newick", "tree.nexus", "tree.graphml", "report.html"}
+if "Ancestry" in CLASSES:
+    FILES.add("model.safetensors")
+can_save = pytest.mark.skipif(
+    "Ancestry" not in CLASSES, reason="Ancestry is not among the classes that can be saved yet"
+)
+
+
+def rows(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_everything_is_printed_and_written(ancestry, outbreak, tmp_path):
+    out = tmp_path / "results"
+    result = ancestry("--out", out, "--seed", 1)
+    assert result.exit_code == 0, result.output
+    for line in ("onset     date", "ward      categorical", "sequence  sequence"):
+        assert re.search(line.replace("  ", " +"), result.stdout)
+    assert re.search(r"log-likelihood -\d+\.\d+ after \d+ iterations, converged", result.stdout)
+    assert {path.name for path in out.iterdir()} == FILES
+    for name in FILES:
+        assert str(out / name) in result.stdout
+    found = rows(out / "parents.csv")
+    best = {row["child"]: row["parent"] for row in found if row["rank"] == "1"}
+    assert best == outbreak.parents  # three substitutions a link leave no doubt
+    assert all(0.1 <= float(row["support"]) <= 1 + 1e-9 for row in found)
+    assert [row["record"] for row in rows(out / "records.csv")] == outbreak.ids
+    tree = read_newick((out / "tree.newick").read_text())
+    named = {
+        name: tree.names[parent] if parent >= 0 else ""
+        for name, parent in zip(tree.names, tree.parents.tolist(), strict=True)
+    }
+    assert named == outbreak.parents
+    promised = float(re.search(r"right parents: ([\d.]+) of 14", result.stdout)[1])
+    assert 13 < promised <= 14
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "outtrees ancestry" in page
+    assert "--seed 1" in page
+
+
+def test_without_out_nothing_is_written(ancestry, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    result = ancestry()
+    assert result.exit_code == 0
+    assert "no files written; --out FOLDER" in result.stdout
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_json_is_all_of_stdout(ancestry, outbreak, tmp_path):
+    result = ancestry("--json", "--out", tmp_path / "results")
+    assert result.exit_code == 0
+    summary = json.loads(result.stdout)
+    assert summary["command"] == "ancestry"
+    assert summary["records"] == 14
+    assert summary["converged"] is True
+    assert 13 < summary["expected_right"] <= 14
+    assert {c["name"]: c["kind"] for c in summary["columns"]}["onset"] == "date"
+    best = {row["child"]: row["parent"] for row in summary["parents"] if row["rank"] == 1}
+    assert best == {child: parent or None for child, parent in outbreak.parents.items()}
+    assert set(summary["files"]) == FILES
+    assert "probable parents" in result.stderr
+    quiet = ancestry("--json", "--quiet")
+    assert json.loads(quiet.stdout)["files"] == {}
+    assert quiet.stderr == ""
+
+
+def test_quiet_prints_nothing(ancestry, tmp_path):
+    result = ancestry("--quiet", "--out", tmp_path / "results")
+    assert result.output == ""
+    assert (tmp_path / "results" / "parents.csv").exists()
+
+
+def test_the_same_seed_gives_the_same_files(ancestry, tmp_path):
+    for name in ("one", "two"):
+        assert ancestry("--seed", 5, "--out", tmp_path / name).exit_code == 0
+    for name in FILES - {"report.html"}:  # which names the folder in its command
+        one, two = ((tmp_path / folder / name).read_bytes() for folder in ("one", "two"))
+        assert one == two
+
+
+def test_an_existing_folder_keeps_what_is_not_replaced(ancestry, tmp_path):
+    out = tmp_path / "results"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    (out / "parents.csv").write_text("old")
+    assert ancestry("--out", out).exit_code == 0
+    assert (out / "notes.txt").read_text() == "mine"
+    assert (out / "parents.csv").read_text().startswith("child,parent,support,rank\n")
+    assert {path.name for path in out.iterdir()} == FILES | {"notes.txt"}
+
+
+def test_check_estimates_and_does_not_run(ancestry, tmp_path):
+    result = ancestry("--check", "--out", tmp_path / "results")
+    assert result.exit_code == 0
+    assert re.search(r"memory: about [\d.]+ kB \(free: ", result.stdout)
+    assert "time: about" in result.stdout
+    assert not (tmp_path / "results").exists()
+    estimate = json.loads(ancestry("--check", "--json").stdout)["check"]
+    assert estimate["fits"] is True
+    assert estimate["memory_bytes"] > 8 * 14 * 14
+    assert estimate["seconds"] >= 0
+
+
+def test_options_reach_the_model(ancestry, outbreak, tmp_path):
+    child, parent = "p14", next(i for i in outbreak.ids if i != outbreak.parents["p14"])
+    result = ancestry(
+        "--json", "--roots", "any", "--known-parent", f"{child}={parent}",
+        "--forbid", f"p13={outbreak.parents['p13']}", "--no-strict-dates", "--min-support", "0",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    support = {(row["child"], row["parent"]): row["support"] for row in summary["parents"]}
+    assert support[child, parent] == pytest.approx(1)
+    assert support.get(("p13", outbreak.parents["p13"]), 0) == 0
+    assert sum(summary["n_roots"]) == pytest.approx(1)
+    rooted = json.loads(ancestry("--json", "--no-strict-dates", "--root", "p3").stdout)
+    assert {row["child"] for row in rooted["parents"] if row["parent"] is None} == {"p3"}
+
+
+def test_labels_are_predicted(outtrees, outbreak, tmp_path):
+    result = outtrees(
+        "ancestry", outbreak.cases, "--date", "onset", "--label", "outcome", "--seed", 1,
+        "--out", tmp_path / "results", "--json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "labels" in json.loads(result.stdout)
+    assert {row["record"] for row in rows(tmp_path / "results" / "labels.csv")} == {"p5", "p6"}
+
+
+def test_groups_known_parents_until_and_censored(outtrees, tmp_path):
+    table = tmp_path / "cells.csv"
+    table.write_text(
+        "cell,dish,born,divided,open,x,y,mother\n"
+        "a,1,0,5,0,0.0,0.1,\nb,1,5,9,0,0.5,0.2,a\nc,1,5,12,0,0.1,0.9,\nd,1,9,15,1,0.4,0.3,\n"
+        "e,2,0,4,0,9.0,9.5,root\nf,2,4,8,0,9.1,9.2,\ng,2,4,9,0,9.9,9.2,\n"
+    )
+    result = outtrees(
+        "ancestry", table, "--date", "born", "--until", "divided", "--censored", "open",
+        "--group", "dish", "--parent-column", "mother", "--place", "x,y", "--json",
+        "--min-support", "0",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    parents = json.loads(result.stdout)["parents"]
+    group = dict.fromkeys("abcd", 1) | dict.fromkeys("efg", 2)
+    assert all(group[r["child"]] == group[r["parent"]] for r in parents if r["parent"])
+    support = {(row["child"], row["parent"]): row["support"] for row in parents}
+    assert support["b", "a"] == pytest.approx(1)
+    assert support["e", None] == pytest.approx(1)
+
+
+def matrix(path, ids, entry):
+    lines = [",".join(["", *ids])]
+    lines += [",".join([u, *(str(entry(u, v)) for v in ids)]) for u in ids]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("option", ["--distances", "--log-weights"])
+def test_matrices_are_matched_by_identity(outtrees, outbreak, tmp_path, option):
+    """Rows in another order; the true parent is nearest (distance 1), or has the most weight."""
+    near = outbreak.parents
+
+    def entry(child, parent):
+        if child == parent:
+            return ""
+        close = near[child] == parent or near[parent] == child
+        return (1 if close else 30) if option == "--distances" else (0 if close else -30)
+
+    path = matrix(tmp_path / "matrix.csv", outbreak.ids[::-1], entry)
+    result = outtrees(
+        "ancestry", outbreak.cases, "--date", "onset", "--ignore", "ward", "--ignore", "outcome",
+        option, path, "--json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    parents = json.loads(result.stdout)["parents"]
+    best = {row["child"]: row["parent"] or "" for row in parents if row["rank"] == 1}
+    assert best == near
+
+
+def test_cells_that_a_spreadsheet_would_run_are_neutral(outtrees, tmp_path):
+    hostile = "=cmd|'/c calc'!A1"
+    table = tmp_path / "x.csv"
+    table.write_text(f'name,a\n"{hostile}",0.5\nb,1.5\n"\x1b[2Jc",2.25\nd,2.5\n')
+    out = tmp_path / "results"
+    result = outtrees("ancestry", table, "--id", "name", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "\x1b" not in result.output
+    for name in ("parents.csv", "records.csv"):
+        cells = [cell for row in rows(out / name) for cell in row.values()]
+        assert f"'{hostile}" in cells
+        assert hostile not in cells
+
+
+def test_long_tables_are_cut_on_screen(outtrees, tmp_path):
+    table = tmp_path / "x.csv"
+    table.write_text("id,day\n" + "".join(f"r{i},{i}\n" for i in range(60)))
+    out = tmp_path / "results"
+    arguments = ["ancestry", table, "--date", "day", "--waiting-mean", 2, "--waiting-sd", 1]
+    result = outtrees(*arguments, "--out", out)
+    assert result.exit_code == 0, result.output
+    written = len(rows(out / "parents.csv"))
+    assert f"… {written - 40} more rows; all are in {out / 'parents.csv'}" in result.stdout
+    assert "give --out FOLDER for all" in outtrees(*arguments).stdout
+
+
+@can_save
+def test_a_saved_ancestry_is_shown_and_sampled(ancestry, outtrees, tmp_path):
+    assert ancestry("--out", tmp_path / "results").exit_code == 0
+    model = tmp_path / "results" / "model.safetensors"
+    shown = outtrees("show", model)
+    assert shown.exit_code == 0, shown.output
+    assert "substitutions a link" in shown.stdout
+    drawn = outtrees("sample", model, "-n", 6, "--seed", 1)
+    assert drawn.exit_code == 0, drawn.output
+    assert len(drawn.stdout.splitlines()) == 7
+    assert drawn.stdout == outtrees("sample", model, "-n", 6, "--seed", 1).stdout
+
+
+def test_a_real_process(outbreak, tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-m", "outtrees", "ancestry", outbreak.cases, "--date", "onset",
+         "--sequences", outbreak.dna, "--out", tmp_path / "results", "--json", "--jobs", "1"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["records"] == 14
+    assert {path.name for path in (tmp_path / "results").iterdir()} == FILES

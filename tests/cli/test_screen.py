@@ -1,0 +1,113 @@
+"""What goes where, on terminals and elsewhere."""
+
+import os
+import pty
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from outtrees.cli.failing import exit_code, one_line, spoken
+from outtrees.cli.screen import Screen
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("pass encoding='latin-1'", "pass --encoding latin-1"),
+        ("pass id='case nr'", "pass --id 'case nr'"),
+        ("raise max_iter=100", "raise --max-iter 100"),
+        ("use strict_dates=False", "use --no-strict-dates"),
+        ("use ties=True", "use --ties"),
+        ("roots='any' counts", "--roots any counts"),
+        ("limit 4 GB (max_bytes)", "limit 4 GB (--max-bytes)"),
+        ("raise max_iter or tol", "raise --max-iter or tol"),
+        ("column 'max_iter' is empty", "column 'max_iter' is empty"),
+        ("forbidden=[('a', 'b')]", "forbidden=[('a', 'b')]"),  # no single value: left alone
+        ("valid=1 and ids='x'", "valid=1 and ids='x'"),
+        ("for example kinds={'a b': 'ignore'}", "for example --kind 'a b=ignore'"),
+        ("a\n\tb\x1b[2J\u202e", "a b\\x1b[2J\\u202e"),
+    ],
+)
+def test_messages_speak_of_options(message, line):
+    assert spoken(message) == line
+
+
+def test_exit_codes():
+    codes = [exit_code(kind()) for kind in (ValueError, OSError, MemoryError, KeyboardInterrupt)]
+    assert codes == [2, 3, 4, 130]
+    assert exit_code(RuntimeError()) == 1
+    assert one_line(ValueError()) == "unexpected ValueError; --debug shows where"
+    assert one_line(FileNotFoundError("no such file: 'x'")) == "no such file: 'x'"
+
+
+def test_warnings_become_lines_told_once(capsys):
+    screen = Screen()
+    with screen.warnings_told():
+        for _ in range(3):
+            warnings.warn("raise max_iter=5", UserWarning, stacklevel=1)
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+    shown = capsys.readouterr()
+    assert shown.err == "warning: raise --max-iter 5\n"
+    assert shown.out == ""
+
+
+def test_warnings_are_told_before_an_error(capsys):
+    def run():
+        with Screen().warnings_told():
+            warnings.warn("first", UserWarning, stacklevel=1)
+            raise ValueError("later")
+
+    with pytest.raises(ValueError, match="later"):
+        run()
+    assert capsys.readouterr().err == "warning: first\n"
+
+
+def test_tables_take_hostile_cells_as_text(capsys):
+    Screen().table({"[bold]name": ["[red]a[/red]", ":smile:", "\x1b[2J"], "n": [1, 2, 3]})
+    shown = capsys.readouterr().out
+    for text in ("[bold]name", "[red]a[/red]", ":smile:", "\\x1b[2J"):
+        assert text in shown
+    assert "\x1b" not in shown
+
+
+def run_on_terminal(arguments):
+    """Return what a process writes to a terminal of 100 columns on stderr, and its exit code."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "outtrees", *map(str, arguments)],
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env=env,
+    )
+    os.close(theirs)
+    pieces = []
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    os.close(ours)
+    return b"".join(pieces).decode(), process.wait()
+
+
+def test_a_bar_with_the_likelihood_on_a_terminal(outbreak):
+    shown, code = run_on_terminal(["ancestry", outbreak.cases, "--date", "onset"])
+    assert code == 0, shown
+    assert "weighing all trees" in shown
+    assert "penalised log-likelihood -" in shown
+
+
+def test_a_terminal_of_another_alphabet():
+    run = subprocess.run(
+        [sys.executable, "-m", "outtrees", "ancestry", "--help"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )
+    assert run.returncode == 0, run.stderr
+    assert b"1, 2, ? units" in run.stdout  # an ellipsis, which Latin-1 lacks

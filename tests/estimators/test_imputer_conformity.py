@@ -1,0 +1,16 @@
+"""scikit-learn's own checks, all of them, without an expected failure."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from outtrees.estimators.imputer import OutTreeImputer
+
+QUICK = {"n_draws": 2, "n_chains": 1, "burn_in": 0, "max_iter": 2, "random_state": 0}
+
+# So few draws of toy data disagree, of which the imputer rightly warns.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@parametrize_with_checks([OutTreeImputer(**QUICK), OutTreeImputer("iid", **QUICK)])
+def test_conformity(estimator, check):
+    check(estimator)

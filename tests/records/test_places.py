@@ -1,0 +1,93 @@
+"""Places: found by name, in km for degrees, beside distances on the sphere."""
+
+import numpy as np
+import pytest
+
+from outtrees.errors import RecordsError
+from outtrees.records import read_records
+from outtrees.records.places import EARTH_RADIUS_KM, project
+
+
+def great_circle(latitude, longitude):
+    """Distances on the sphere by the haversine formula, (T, T) km."""
+    phi, lam = np.deg2rad(latitude), np.deg2rad(longitude)
+    half = np.sin((phi[:, None] - phi) / 2) ** 2
+    half += np.cos(phi[:, None]) * np.cos(phi) * np.sin((lam[:, None] - lam) / 2) ** 2
+    return 2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(half))
+
+
+@pytest.mark.parametrize("centre", [(52.0, 13.0), (-33.0, 179.9), (0.0, -180.0), (10.0, 359.0)])
+def test_distances_beside_the_sphere(centre):
+    rng = np.random.default_rng(0)
+    latitude = centre[0] + rng.uniform(-0.9, 0.9, size=40)  # 100 km each way
+    longitude = (centre[1] + rng.uniform(-1.5, 1.5, size=40) + 180) % 360 - 180
+    plane = project(latitude, longitude)
+    distance = np.linalg.norm(plane[:, None] - plane, axis=2)
+    exact = great_circle(latitude, longitude)
+    # The promise of the docstring, tan φ₀ (φ − φ₀); the mean is not quite the middle.
+    promised = np.tan(np.deg2rad(abs(centre[0]))) * np.deg2rad(1.0) + 1e-3
+    off = ~np.eye(40, dtype=bool)
+    worst = np.abs(distance / np.where(off, exact, 1.0) - 1)[off].max()
+    assert worst < promised
+    assert worst > promised / 20  # the error is real, and said
+
+
+def test_latitudes_and_longitudes_by_name():
+    table = {"id": ["a", "b", "c"], "lon": [13.0, 13.0, None], "lat": [52.0, 53.0, None]}
+    records = read_records(table)
+    place = records.column("place")
+    assert place.kind == "place"
+    # One degree of the meridian: 2π R / 360.
+    degree = 2 * np.pi * EARTH_RADIUS_KM / 360
+    np.testing.assert_allclose(place.values[:2], [[0, -degree / 2], [0, degree / 2]], atol=1e-9)
+    assert np.isnan(place.values[2]).all()
+    assert place.text == ("52.0, 13.0", "53.0, 13.0", "")
+    assert "km east and north of the centre of lat, lon" in records.describe()
+
+
+def test_plane_coordinates():
+    table = {"x": [1.0, 2], "y": [3.0, 4], "z": [5, 6.0], "homeX": [0, 1], "homeY": [2, 3.5]}
+    records = read_records({"id": ["a", "b"], **table})
+    assert [(c.name, c.kind) for c in records.columns] == [("place", "place"), ("home", "place")]
+    assert records.column("place").values.tolist() == [[1, 3, 5], [2, 4, 6]]
+    assert records.column("home").values.tolist() == [[0, 2], [1, 3.5]]
+    # Asked for otherwise, or not numbers: no place.
+    other = read_records(table, kinds={"x": "continuous", "homeX": "ignore"})
+    assert "place" not in {c.kind for c in other.columns}
+    text = read_records({"x": ["u", "u", "v", "v"], "y": [1, 2, 3.5, 4]})
+    assert [c.kind for c in text.columns] == ["categorical", "continuous"]
+
+
+def test_places_asked_for():
+    table = {"e": [1.0, 2], "n": [3, 4.5], "spot": ["1.5, 2", "(3 4)"]}
+    for options in ({"places": {"here": ("e", "n")}}, {"kinds": {"e": "place", "n": "place"}}):
+        columns = read_records(table, **options).columns
+        assert columns[0].kind == "place"
+        assert columns[0].values.tolist() == [[1, 3], [2, 4.5]]
+    spot = read_records(table, kinds={"spot": "place"}).column("spot")
+    assert spot.values.tolist() == [[1.5, 2], [3, 4]]
+    assert spot.text == ("1.5, 2", "3, 4")
+    degrees = {"latitude": [1, 2.5], "longitude": [3, 3]}
+    found = read_records(degrees, kinds={"latitude": "place", "longitude": "place"}).columns
+    assert [c.name for c in found] == ["place"]
+    assert np.ptp(found[0].values[:, 1]) == pytest.approx(1.5 * np.pi / 180 * EARTH_RADIUS_KM)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (
+            {"lat": [52, 91], "lon": [0, 0]},
+            {},
+            "row 1: a latitude is expected within ±90 degrees, but it is 91; rename the columns",
+        ),
+        ({"x": [1, None], "y": [1, 2]}, {}, "row 1: the place 'x', 'y' is given in part; fill in"),
+        ({"x": [1, "u"], "y": [1, 2]}, {"places": {"p": ("x", "y")}}, "row 1, column 'x': a coord"),
+        ({"s": ["1, 2", "3"]}, {"kinds": {"s": "place"}}, "row 1, column 's': 2 coordinates are"),
+        ({"s": ["1, 2, 3, 4"]}, {"kinds": {"s": "place"}}, "expected to have 2 or 3 coordinates"),
+        ({"s": [1, 2]}, {"kinds": {"s": "place"}}, "expected to have 2 or 3 coordinates, but 's'"),
+    ],
+)
+def test_refused_places(table, options, message):
+    with pytest.raises(RecordsError, match=message):
+        read_records(table, **options)
