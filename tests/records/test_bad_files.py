@@ -174,7 +174,7 @@ WHOLE = {
     ),
     "matrix": b",a,b\na,0,1\nb,-inf,0\n",
     "sequences": b">a x\nACGT\n>b\nAC-N\n",
-    "packed": gzip.compress(b"id,a\nx,1\ny,2\n"),
+    "packed": gzip.compress(b"id,a\nx,1\ny,2\n", mtime=0),
 }
 
 
