@@ -341,11 +341,11 @@ class Ancestry(Exports, BaseEstimator):
 
     def parents(self, min_support: float = 0.1) -> Table:
         """Return the table child, parent, support, rank; a root has an empty parent. Exact."""
-        return questions.parents_table(self.fitted, lambda support, _: support >= min_support)
+        return questions.parents_table(self.fitted, lambda ranked: ranked.support >= min_support)
 
     def credible_parents(self, level: float = 0.95) -> Table:
         """Return, for each record, the fewest parents that hold this much of the probability."""
-        return questions.parents_table(self.fitted, lambda _, before: before < level)
+        return questions.parents_table(self.fitted, lambda ranked: ranked.before < level)
 
     def tree(self, kind: str = "consensus", random_state: Any = None) -> NDArray[np.intp]:
         """Return parents (T,), −1 at roots: "consensus", "mode", or one "sample".

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,35 +16,48 @@ from outtrees.mutations.columns import Sticky, Waiting
 from outtrees.views.tables import Table
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 
-def ranked_parents(fitted: Fitted) -> tuple[list[int], list[int], list[float], list[int]]:
-    """Return child, parent (−1: none), support and rank of all candidates, best first."""
+class RankedParents(NamedTuple):
+    """All candidates of all records, the records in order and each one's candidates best first."""
+
+    child: Index
+    parent: Index  # −1: no parent, the record is a root
+    support: Array
+    rank: Index  # from 1
+    before: Array  # the support of the better ones together
+    edge: Index  # the position among the possible edges; E + child for roots
+
+
+def ranked_parents(fitted: Fitted) -> RankedParents:
+    """Return the candidate parents of every record, best first."""
     T = len(fitted.records)
     child = np.concatenate([fitted.edges.child, np.arange(T)])
     parent = np.concatenate([fitted.edges.parent, np.full(T, -1)])
     support = np.concatenate([fitted.trees.edge_marginals, fitted.trees.root_marginals])
     order = np.lexsort((parent, -support, child))
     child, parent, support = child[order], parent[order], support[order]
-    first = np.searchsorted(child, child)
-    rank = np.arange(len(child)) - first + 1
-    return child.tolist(), parent.tolist(), support.tolist(), rank.tolist()
+    first = np.searchsorted(child, child)  # where each record's candidates begin
+    before = np.cumsum(support) - support
+    return RankedParents(
+        child, parent, support, np.arange(len(child)) - first + 1, before - before[first], order
+    )
 
 
-def parents_table(fitted: Fitted, keep: Any) -> Table:
-    """Return the rows (child, parent, support, rank) for which keep(support, sum before) holds."""
+def parents_table(fitted: Fitted, keep: Callable[[RankedParents], Any]) -> Table:
+    """Return the rows (child, parent, support, rank) of the candidates that `keep` marks."""
     ids = fitted.records.ids
-    columns: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "rank": []}
-    before = 0.0
-    for child, parent, support, rank in zip(*ranked_parents(fitted), strict=True):
-        before = 0.0 if rank == 1 else before
-        if keep(support, before):
-            columns["child"].append(ids[child])
-            columns["parent"].append(ids[parent] if parent >= 0 else "")
-            columns["support"].append(support)
-            columns["rank"].append(rank)
-        before += support
-    return Table(columns)
+    ranked = ranked_parents(fitted)
+    rows = keep(ranked)
+    return Table(
+        {
+            "child": [ids[i] for i in ranked.child[rows].tolist()],
+            "parent": [ids[i] if i >= 0 else "" for i in ranked.parent[rows].tolist()],
+            "support": ranked.support[rows].tolist(),
+            "rank": ranked.rank[rows].tolist(),
+        }
+    )
 
 
 def records_table(fitted: Fitted) -> Table:

@@ -125,19 +125,19 @@ def _report_edges(fitted: Fitted) -> list[ReportEdge]:
         if len(rows):
             child = fitted.edges.child[rows[0]]
             mean[:, child] = logsumexp(fitted.log_columns[:, rows], axis=1) - np.log(len(rows))
-    ends = zip(fitted.edges.child.tolist(), fitted.edges.parent.tolist(), strict=True)
-    edge_of = {pair: e for e, pair in enumerate(ends)}
-    kept = {(c, p) for tree in (fitted.consensus, fitted.mode) for c, p in enumerate(tree.parents)}
+    ranked = ranked_parents(fitted)
+    shown = ranked.support >= _LEAST_SUPPORT
+    for tree in (fitted.consensus, fitted.mode):  # whose edges are always shown
+        shown |= tree.parents[ranked.child] == ranked.parent
+    E = len(fitted.edges.child)
     result = []
-    for child, parent, support, _ in zip(*ranked_parents(fitted), strict=True):
-        if support < _LEAST_SUPPORT and (child, parent) not in kept:
-            continue
-        if parent >= 0:
-            own = fitted.log_columns[:, edge_of[child, parent]]
-        else:
-            own = fitted.log_alone[:, child]
+    for i in np.flatnonzero(shown):
+        child, parent = int(ranked.child[i]), int(ranked.parent[i])
+        edge = ranked.edge[i]
+        own = fitted.log_columns[:, edge] if edge < E else fitted.log_alone[:, child]
         # Without any candidate there is nothing to compare with.
         evidence = np.where(np.isfinite(mean[:, child]), own - mean[:, child], 0.0)
+        support = float(ranked.support[i])
         result.append(ReportEdge(child, parent, support, tuple(evidence.tolist())))
     return result
 

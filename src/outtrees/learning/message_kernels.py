@@ -5,6 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from outtrees.learning.order_kernels import generations_first
+
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 _inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 
@@ -58,26 +60,7 @@ def pass_messages(  # type: ignore[no-untyped-def]
     """
     T, C = log_nodes.shape
     n_edges = len(log_edges)
-    first = np.full(T, -1, np.intp)
-    following = np.full(T, -1, np.intp)
-    order = np.empty(T, np.intp)
-    n = 0
-    for u in range(T - 1, -1, -1):
-        v = parents[u]
-        if v < 0:
-            order[n] = u
-            n += 1
-        else:
-            following[u] = first[v]
-            first[v] = u
-    at = 0
-    while at < n:
-        u = first[order[at]]
-        while u >= 0:
-            order[n] = u
-            n += 1
-            u = following[u]
-        at += 1
+    order, n, first, following = generations_first(parents)
     if n < T:
         return n, -np.inf
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from outtrees.mutations.base import Mutation
-from outtrees.mutations.checks import Array, as_generator
+from outtrees.mutations.checks import Array
+from outtrees.mutations.grouped import Grouped
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProductMutation(Mutation):
+class ProductMutation(Grouped, Mutation):
     """p(child | parent) = Π_g p_g(columns g of the child | columns g of the parent).
 
     Parameters
@@ -36,83 +37,10 @@ class ProductMutation(Mutation):
     (4, 4)
     """
 
+    _family: ClassVar[type] = Mutation
     groups: Sequence[tuple[Mutation, Sequence[int]]] | Mutation = ()
     _: KW_ONLY
     parts: Any = field(default=None, repr=False)  # mutations with parameters, one per group
-
-    def __post_init__(self) -> None:
-        if isinstance(self.groups, Mutation):
-            return
-        columns: list[Any] = []
-        for group in self.groups:
-            if not (
-                isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], Mutation)
-            ):
-                raise ValueError(
-                    "ProductMutation expects groups as (mutation, columns) pairs, but got "
-                    f"{group!r}; write for example (GaussianMutation(), [0, 1])."
-                )
-            columns.extend(np.atleast_1d(np.asarray(group[1])).tolist())
-        whole = all(isinstance(c, int) and not isinstance(c, bool) for c in columns)
-        if not columns or not whole or sorted(columns) != list(range(len(columns))):
-            raise ValueError(
-                "ProductMutation expects each of the columns 0, 1, ..., D − 1 in exactly one "
-                f"group, but the groups hold {columns}; list every column once."
-            )
-
-    @property
-    def _templates(self) -> list[Mutation]:
-        if isinstance(self.groups, Mutation):
-            return [self.groups]
-        return [mutation for mutation, _ in self.groups]
-
-    @property
-    def _columns(self) -> list[list[int]]:
-        return [np.atleast_1d(np.asarray(columns)).tolist() for _, columns in self.groups]
-
-    def _start(self, X: Array, random_state: Any) -> Self:
-        if isinstance(self.groups, Mutation):
-            each = [(self.groups, [d]) for d in range(X.shape[1])]
-            return replace(self, groups=each)._start(X, random_state)
-        D = sum(len(columns) for columns in self._columns)
-        if X.shape[1] != D:
-            raise ValueError(
-                f"ProductMutation knows {D} columns, but X has {X.shape[1]}; put every column of X "
-                "in a group."
-            )
-        rng = as_generator(random_state)
-        parts = [
-            mutation.start(X[:, columns], rng)
-            for mutation, columns in zip(self._templates, self._columns, strict=True)
-        ]
-        return replace(self, parts=tuple(parts))
-
-    @property
-    def n_features(self) -> int | None:
-        """The number of columns, None before `start`."""
-        return None if self.parts is None else sum(len(columns) for columns in self._columns)
-
-    @property
-    def allows_missing(self) -> bool:
-        """Whether some part accepts NaN cells; each decides for its own columns."""
-        return any(mutation.allows_missing for mutation in self._templates)
-
-    @property
-    def parent_free(self) -> bool:
-        """Whether all parts ignore the parent."""
-        return all(mutation.parent_free for mutation in self._templates)
-
-    def _each(self, *arrays: Array) -> list[tuple[Any, ...]]:
-        """Return (part, its columns of each array) for each group."""
-        return [
-            (part, *[array[:, columns] for array in arrays])
-            for part, columns in zip(self.parts, self._columns, strict=True)
-        ]
-
-    def _check_values(self, X: Array, name: str) -> None:
-        if self.parts is not None:
-            for part, block in self._each(X):
-                part._checked(block, name)
 
     # Densities and samples: logs add, columns are put side by side -------------------------------
 

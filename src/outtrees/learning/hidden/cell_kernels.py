@@ -5,34 +5,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from outtrees.learning.order_kernels import generations_first
+
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-
-
-@_compiled
-def _generations_first(parents):  # type: ignore[no-untyped-def]
-    """Return the records parents first, and how many of them roots reach."""
-    T = len(parents)
-    first = np.full(T, -1, np.intp)
-    following = np.full(T, -1, np.intp)
-    order = np.empty(T, np.intp)
-    n = 0
-    for u in range(T - 1, -1, -1):
-        v = parents[u]
-        if v < 0:
-            order[n] = u
-            n += 1
-        else:
-            following[u] = first[v]
-            first[v] = u
-    at = 0
-    while at < n:
-        u = first[order[at]]
-        while u >= 0:
-            order[n] = u
-            n += 1
-            u = following[u]
-        at += 1
-    return order, n
 
 
 @_compiled
@@ -84,7 +59,7 @@ def pass_cells(  # type: ignore[no-untyped-def]
     those of `draw_cells`; only hidden cells are solved for.
     """
     T, D = seen.shape
-    order, n = _generations_first(parents)
+    order, n, _, _ = generations_first(parents)
     if n < T:
         return n, 0.0
     J = np.zeros((T, D, D))
