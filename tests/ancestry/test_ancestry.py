@@ -327,7 +327,7 @@ def test_no_columns_and_no_tree_are_refused():
         Ancestry(id="id").fit({"id": ["a", "b"]})
     weights = np.full((3, 3), -np.inf)
     weights[0, 1] = weights[1, 0] = 0.0
-    with pytest.raises(NoSpanningTreeError):
+    with pytest.raises(NoSpanningTreeError, match=r"\(records 'a', 'b'; record 'c'\)"):
         Ancestry(id="id").fit({"id": ["a", "b", "c"]}, log_weights=weights)
 
 

@@ -19,9 +19,9 @@ from outtrees.ancestry import later, questions, reporting
 from outtrees.ancestry.columns import DateOptions, ModelColumn, model_columns
 from outtrees.ancestry.exports import Exports
 from outtrees.ancestry.fitted import Fitted
-from outtrees.ancestry.given import forbidden_pairs, known_parents, matrix_column, row_of
+from outtrees.ancestry.given import forbidden_pairs, known_parents, matrix_column, named, row_of
 from outtrees.ancestry.memory import refuse_too_large
-from outtrees.errors import RecordsError
+from outtrees.errors import NoSpanningTreeError, RecordsError
 from outtrees.estimators.validation import check_params
 from outtrees.learning.ancestry import PossibleEdges, fit_lineage, possible_edges
 from outtrees.mutations.checks import as_generator
@@ -230,15 +230,21 @@ class Ancestry(Exports, BaseEstimator):
                 "at least one column besides the identities is expected, but there is none; give "
                 "dates, sequences, places, categories, numbers, distances or log-weights"
             )
-        fit = fit_lineage(
-            Lineage(tuple(column.kernel for column in columns), self.generations, self.background),
-            [column.values for column in columns],
-            self._possible_edges(),
-            roots=self.roots,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            progress=self.progress,
-        )
+        try:
+            edges = self._possible_edges()
+            fit = fit_lineage(
+                Lineage(
+                    tuple(column.kernel for column in columns), self.generations, self.background
+                ),
+                [column.values for column in columns],
+                edges,
+                roots=self.roots,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                progress=self.progress,
+            )
+        except NoSpanningTreeError as error:
+            raise named(error, self.table_) from error
         self.lineage_ = fit.lineage
         self.root_rate_ = fit.root_rate
         self.objectives_ = fit.objectives
@@ -246,7 +252,7 @@ class Ancestry(Exports, BaseEstimator):
         self.converged_ = fit.converged
         self.column_names_ = [column.name for column in columns]
         self.column_values_ = [column.values for column in columns]
-        self.edges_ = PossibleEdges(fit.pairs.child, fit.pairs.parent, *self._possible_edges()[2:])
+        self.edges_ = PossibleEdges(fit.pairs.child, fit.pairs.parent, *edges[2:])
         self._bundle = None
         self.warnings_ = reporting.careful_words(self)
         if not fit.converged:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from outtrees.ancestry.columns import ModelColumn
-from outtrees.errors import RecordsError
+from outtrees.errors import NoSpanningTreeError, RecordsError
 from outtrees.mutations.columns import Distances, GivenWeights
 from outtrees.records import Records, read_matrix
 
@@ -22,6 +23,21 @@ def row_of(records: Records, identity: Any) -> int:
         raise RecordsError(
             f"no record is called {str(identity)!r}; identities are like {records.ids[0]!r}"
         ) from None
+
+
+def named(error: NoSpanningTreeError, records: Records) -> NoSpanningTreeError:
+    """Return the error with identities for the numbers of records.
+
+    Within groups the numbers are those of the group, so there they stay.
+    """
+    if records.groups is not None and len(np.unique(records.groups)) > 1:
+        return error
+
+    def identities(found: re.Match[str]) -> str:
+        rows = [int(number) for number in found[2].split(", ")]
+        return f"{found[1]} " + ", ".join(repr(records.ids[row]) for row in rows)
+
+    return NoSpanningTreeError(re.sub(r"(records?) (\d+(?:, \d+)*)", identities, str(error)))
 
 
 def known_parents(

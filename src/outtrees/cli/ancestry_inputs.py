@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -205,24 +204,8 @@ def fit(model: Any, given: Given, progress: Any) -> None:
     except NoSpanningTreeError as error:
         raise CommandError(
             "no tree is left that reaches every record: "
-            f"{named(str(error).rstrip('.'), given.records)}. Correct dates, known parents, "
+            f"{str(error).rstrip('.')}. Correct dates, known parents, "
             "--forbid or --root, or try --no-strict-dates or --roots any"
         ) from error
     finally:
         model.progress = None  # a bar cannot be saved
-
-
-def named(message: str, records: Records) -> str:
-    """Return a message about records by number with their identities instead.
-
-    Within groups the numbers are those of the group, so there they stay.
-    """
-    if records.groups is not None and len(set(records.groups.tolist())) > 1:
-        return message
-    from outtrees.records.column import quoted
-
-    return re.sub(
-        r"record (\d+)",
-        lambda found: f"record {quoted(records.ids[int(found[1])])}",
-        message,
-    )
