@@ -79,15 +79,15 @@ def outbreak() -> Problem:
     return Problem(ancestry, truth, distances, dates, groups, None, seconds)
 
 
-def celegans() -> Problem:
+def celegans(ignored: tuple[str, ...] = ("n", "blot")) -> Problem:
     """A worm's embryo, 656 cells: place, size, first and last frame."""
     (path,) = (DATA / "lineage_celegans").glob("*_per_cell.csv")
     table = rows(path)
     ancestry, seconds = fitted(
         Ancestry(
             id="cell",
-            kinds={"birth": "date", "true_parent": "ignore", "n": "ignore", "blot": "ignore"}
-            | {"size": "continuous"},
+            kinds={"birth": "date", "size": "continuous"}
+            | dict.fromkeys(("true_parent", *ignored), "ignore"),
             until="last",
             roots="any",
         ),
@@ -101,7 +101,12 @@ def celegans() -> Problem:
     return Problem(ancestry, truth, distances, dates, np.zeros(len(X), dtype=int), None, seconds)
 
 
-def intmemoir() -> Problem:
+def celegans_all() -> Problem:
+    """The same with every column: the number of frames and the reporter's brightness too."""
+    return celegans(ignored=())
+
+
+def intmemoir(generations: int = 2) -> Problem:
     """107 colonies of mouse cells on film: the frame in which a cell divides, and where it is.
 
     Cells that never divided have the last frame, 216: their own date is not known (censored).
@@ -127,7 +132,7 @@ def intmemoir() -> Problem:
             clock=True,
             ties=False,
             roots="any",
-            generations=2,  # some divisions were missed
+            generations=generations,  # some divisions were missed
         ),
         columns,
     )
@@ -141,7 +146,12 @@ def intmemoir() -> Problem:
     return Problem(ancestry, truth, euclidean(X), np.array(frames), colonies, None, seconds)
 
 
-def besoin() -> Problem:
+def intmemoir_direct() -> Problem:
+    """The same without unobserved links."""
+    return intmemoir(generations=1)
+
+
+def besoin(omission: str = "") -> Problem:
     """A text copied by hand, 13 witnesses, 1,035 words; the first witness is given as the root.
 
     Witness F was copied from two: either counts. B was copied from a lost copy of U: U counts. U is
@@ -151,6 +161,7 @@ def besoin() -> Problem:
     text = (folder / "notrebesoin_aligned_n1-n13.tsv").read_text(encoding="latin-1")
     lines = [line.split("\t") for line in text.splitlines()]
     names, words = lines[0], np.array(lines[1:])
+    words[words == ""] = omission
     key = {row["aligned_label"]: row for row in rows(folder / "true_parent.csv")}
     siglum = [key[name]["siglum"] for name in names]
     place = {name: i for i, name in enumerate(siglum)}
@@ -167,11 +178,20 @@ def besoin() -> Problem:
     return Problem(ancestry, truth, distances, None, groups, place["T1"], seconds)
 
 
+def besoin_omissions() -> Problem:
+    """The same with a word left out counted as a reading, in the fragment U too."""
+    return besoin(omission="(none)")
+
+
 SETS: dict[str, Callable[[], Problem]] = {
     "outbreak": outbreak,
     "celegans": celegans,
     "intmemoir": intmemoir,
     "besoin": besoin,
+    # The same records, otherwise described: how much the answer rests on the description.
+    "celegans_all": celegans_all,
+    "intmemoir_direct": intmemoir_direct,
+    "besoin_omissions": besoin_omissions,
 }
 
 

@@ -2,7 +2,7 @@
 
 Prints, for 20 outbreaks of 40 cases with nothing or 5 % of the bases and wards missing, and with
 the waiting time given or learned: right parents, how many the supports promised, and the standard
-error of that promise. Run: python benchmarks/ancestry_simulated.py [outbreaks]
+error of that promise. Run: python benchmarks/ancestry_simulated.py [outbreaks] [first seed]
 """
 
 import sys
@@ -15,6 +15,7 @@ from outtrees.datasets import make_outbreak
 
 def main() -> None:
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     print("| missing | waiting time | right | promised | standard error |\n|---|---|---|---|---|")
     for missing in (0.0, 0.05):
         for name, given in {
@@ -22,7 +23,7 @@ def main() -> None:
             "learned": {},
         }.items():
             right = promised = variance = total = 0.0
-            for seed in range(n):
+            for seed in range(first, first + n):
                 truth = make_outbreak(40, missing=missing, random_state=seed)
                 found = Ancestry(id="case", roots="any", **given).fit(
                     truth.table, sequences=truth.sequences
