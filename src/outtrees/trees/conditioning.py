@@ -20,11 +20,11 @@ def condition(
     """Return weights under which only the trees that agree with what is known are possible."""
     log_beta, log_root = log_beta.copy(), log_root.copy()
     T = len(log_root)
-    known = {_record(u, 0, T): _record(v, -1, T) for u, v in parent.items()}
-    if root is not None and known.setdefault(_record(root, 0, T), -1) != -1:
+    known = {record_number(u, 0, T): record_number(v, -1, T) for u, v in parent.items()}
+    if root is not None and known.setdefault(record_number(root, 0, T), -1) != -1:
         raise ValueError(f"record {root} cannot be a root and descend from {known[root]}")
     for child, not_from in not_parent:
-        u, w = _record(child, 0, T), _record(not_from, -1, T)
+        u, w = record_number(child, 0, T), record_number(not_from, -1, T)
         if w < 0:
             log_root[u] = -np.inf
         else:
@@ -37,7 +37,8 @@ def condition(
     return log_beta, log_root
 
 
-def _record(value: int, lowest: int, T: int) -> int:
+def record_number(value: int, lowest: int, T: int) -> int:
+    """Return the number of a record, or say which were expected."""
     index = int(value)
     if index != value or not lowest <= index < T:
         raise ValueError(f"a record must be an integer {lowest} … {T - 1}; got {value!r}")

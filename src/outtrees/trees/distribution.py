@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import islice
 from math import fsum
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,11 @@ from outtrees.trees.ranking import ranked_arborescences
 from outtrees.trees.root_count import root_count_distribution
 from outtrees.trees.sampling import RandomState, SamplingTables, as_generator, sampling_tables
 from outtrees.trees.weights import Floats, Ints
+
+if TYPE_CHECKING:
+    from outtrees.trees.candidates import CandidateTrees
+
+SparseArray = Any  # SciPy's sparse arrays and matrices have no common type to name
 
 
 class Tree(NamedTuple):
@@ -107,6 +112,56 @@ class OutTreeDistribution:
         else:
             self._weights = checked
             self._possible_roots = support.possible_roots(checked)
+
+    @classmethod
+    def from_candidates(
+        cls,
+        child: ArrayLike | SparseArray,  # (E,)
+        parent: ArrayLike | None = None,  # (E,)
+        log_weight: ArrayLike | None = None,  # (E,)
+        log_root: ArrayLike | None = None,  # (T,)
+        n_records: int | None = None,
+        *,
+        roots: Literal["single", "any"] = "single",
+        groups: ArrayLike | None = None,  # (T,)
+    ) -> CandidateTrees:
+        """Return the distribution over the out-trees that a list of possible edges allows.
+
+        The same attributes and methods, with one entry for each listed edge, in the listed order,
+        in place of (T, T) matrices; memory O(edges) where records choose their parents among
+        earlier ones. See `outtrees.trees.candidates.CandidateTrees`.
+
+        Parameters
+        ----------
+        child, parent, log_weight : arrays of shape (E,)
+            The possible edges. Or ``child`` alone: a SciPy sparse array (T, T) [child, parent]
+            whose stored entries, zeros included, are the log-weights; the list is then in the
+            order of its COO form.
+        log_root : array of shape (T,), optional
+            All zero if not given.
+        n_records : int, optional
+            T, where neither ``log_root`` nor a sparse array says it.
+        roots : {"single", "any"}
+        groups : integer array of shape (T,), optional
+            No edge joins two groups; one root in each where ``roots="single"``.
+
+        Examples
+        --------
+        Four records in the order of their dates:
+
+        >>> import numpy as np
+        >>> dist = OutTreeDistribution.from_candidates(
+        ...     child=[1, 2, 2, 3, 3],
+        ...     parent=[0, 0, 1, 1, 2],
+        ...     log_weight=np.log([1.0, 1.0, 3.0, 1.0, 1.0]),
+        ...     n_records=4,
+        ... )
+        >>> dist.edge_marginals
+        array([1.  , 0.25, 0.75, 0.5 , 0.5 ])
+        """
+        from outtrees.trees.candidates import from_candidates
+
+        return from_candidates(child, parent, log_weight, log_root, n_records, roots, groups)
 
     def __repr__(self) -> str:
         return f"OutTreeDistribution({self.n_records} records, roots={self.roots!r})"

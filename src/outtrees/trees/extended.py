@@ -43,12 +43,12 @@ class ExtendedElimination:
     @property
     def log_z_scaled(self) -> float:
         """Log of the sum over all out-trees, of the scaled weights."""
-        return fsum([*_logs(self.s), *-_logs(self.inv_rho_0)])
+        return fsum([*logs(self.s), *-logs(self.inv_rho_0)])
 
     def log_z_rooted(self, members: Ints) -> Floats:
         """Return log Z_r of every node; −inf for those that are no possible root."""
-        total = fsum([*_logs(self.s), *self.log_scale])
-        log_x = _logs(self.x)[self.order]
+        total = fsum([*logs(self.s), *self.log_scale])
+        log_x = logs(self.x)[self.order]
         log_z_rooted = np.full(len(log_x), -np.inf)
         log_z_rooted[members] = total + log_x[members] - self.log_scale[members]
         return log_z_rooted
@@ -58,7 +58,7 @@ class ExtendedElimination:
         from outtrees.trees import extended_kernels as kernels
 
         n = self.weights.n
-        M = _zeros((n, n))
+        M = zeros((n, n))
         kernels.derivatives(*self.factors, *self.s, *self.x, *self.y, *M)
         edge = np.empty((n, n))
         for u in range(n):  # row by row: β is split anew rather than kept
@@ -73,7 +73,7 @@ class ExtendedElimination:
         from outtrees.trees import extended_kernels as kernels
 
         n = self.weights.n
-        hits = _zeros((n, n))
+        hits = zeros((n, n))
         direct = split(self.weights.log_beta[:, 0] - self.log_scale)
         np.fill_diagonal(hits[0], direct[0])
         np.fill_diagonal(hits[1], direct[1])
@@ -96,7 +96,7 @@ def eliminate(weights: Weights, anchor: int) -> ExtendedElimination:
     root_shift = float(log_rho.max())
     log_rho -= root_shift
     s = split(np.zeros(weights.n))
-    x = _zeros(weights.n)
+    x = zeros(weights.n)
     y = split(log_rho)
     kernels.eliminate(*factors, *s)
     kernels.root_ratios(*factors, *s, *x)
@@ -114,19 +114,21 @@ def split(log_values: Floats) -> Numbers:
     from outtrees.trees.extended_kernels import ZERO
 
     finite = log_values > -np.inf
-    logs = np.where(finite, log_values, 0.0)
-    exponent = np.floor(logs / log(2.0)) + 1.0
-    mantissa = np.exp((logs - exponent * _LN2_HIGH) - exponent * _LN2_LOW)
+    known = np.where(finite, log_values, 0.0)
+    exponent = np.floor(known / log(2.0)) + 1.0
+    mantissa = np.exp((known - exponent * _LN2_HIGH) - exponent * _LN2_LOW)
     return np.where(finite, mantissa, 0.0), np.where(finite, exponent, ZERO).astype(np.int64)
 
 
-def _zeros(shape: int | tuple[int, int]) -> Numbers:
+def zeros(shape: int | tuple[int, int]) -> Numbers:
+    """Return an array of zeros."""
     from outtrees.trees.extended_kernels import ZERO
 
     return np.zeros(shape), np.full(shape, ZERO, dtype=np.int64)
 
 
-def _logs(numbers: Numbers) -> Floats:
+def logs(numbers: Numbers) -> Floats:
+    """Return the logarithms of the numbers."""
     mantissa, exponent = numbers
     with np.errstate(divide="ignore"):  # log 0 = −inf is meant
         return np.log(mantissa) + (exponent * _LN2_HIGH + exponent * _LN2_LOW)

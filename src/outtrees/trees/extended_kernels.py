@@ -20,35 +20,35 @@ _inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="alway
 
 
 @_inlined
-def _power_of_two(d):  # type: ignore[no-untyped-def]
+def power_of_two(d):  # type: ignore[no-untyped-def]
     """Return 2^d for d ≤ 0, and 0 from 2^−1023 down."""
     return np.int64((max(d, -1023) + 1023) << 52).view(np.float64)
 
 
 @_compiled
-def _add_multiple(cm, ce, wm, we, qm, qe):  # type: ignore[no-untyped-def]
+def add_multiple(cm, ce, wm, we, qm, qe):  # type: ignore[no-untyped-def]
     """c += w q for vectors c, q and a number w."""
     for j in range(len(cm)):
         e = we + qe[j]
         top = max(e, ce[j])
-        cm[j] = cm[j] * _power_of_two(ce[j] - top) + wm * qm[j] * _power_of_two(e - top)
+        cm[j] = cm[j] * power_of_two(ce[j] - top) + wm * qm[j] * power_of_two(e - top)
         ce[j] = top
 
 
 @_compiled
-def _dot(am, ae, bm, be):  # type: ignore[no-untyped-def]
+def dot(am, ae, bm, be):  # type: ignore[no-untyped-def]
     """Return Σ a_j b_j."""
     top = 2 * ZERO
     for j in range(len(am)):
         top = max(top, ae[j] + be[j])
     total = 0.0
     for j in range(len(am)):
-        total += am[j] * bm[j] * _power_of_two(ae[j] + be[j] - top)
-    return _normal(total, top)
+        total += am[j] * bm[j] * power_of_two(ae[j] + be[j] - top)
+    return normal(total, top)
 
 
 @_compiled
-def _normal(m, e):  # type: ignore[no-untyped-def]
+def normal(m, e):  # type: ignore[no-untyped-def]
     """Return the same number with its mantissa in [½, 1)."""
     m, shift = math.frexp(m)
     if m == 0.0:
@@ -57,19 +57,22 @@ def _normal(m, e):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _normalise(cm, ce):  # type: ignore[no-untyped-def]
+def normalise(cm, ce):  # type: ignore[no-untyped-def]
+    """Bring every mantissa of a vector into [½, 1)."""
     for j in range(len(cm)):
-        cm[j], ce[j] = _normal(cm[j], ce[j])
+        cm[j], ce[j] = normal(cm[j], ce[j])
 
 
 @_compiled
-def _divide(cm, ce, sm, se):  # type: ignore[no-untyped-def]
+def divide(cm, ce, sm, se):  # type: ignore[no-untyped-def]
+    """c /= s for a vector c and a number s."""
     for j in range(len(cm)):
-        cm[j], ce[j] = _normal(cm[j] / sm, ce[j] - se)
+        cm[j], ce[j] = normal(cm[j] / sm, ce[j] - se)
 
 
 @_compiled
-def _to_double(m, e):  # type: ignore[no-untyped-def]
+def to_double(m, e):  # type: ignore[no-untyped-def]
+    """Return the number as a double; below the smallest it is 0."""
     return math.ldexp(m, max(e, -2000))
 
 
@@ -84,18 +87,18 @@ def eliminate(qm, qe, sm, se):  # type: ignore[no-untyped-def]
         rm, re = qm[i], qe[i]
         for k in range(n - 1, i, -1):
             if rm[k] != 0.0:
-                _add_multiple(rm[:k], re[:k], rm[k], re[k], qm[k, :k], qe[k, :k])
+                add_multiple(rm[:k], re[:k], rm[k], re[k], qm[k, :k], qe[k, :k])
         rm[i], re[i] = 0.0, ZERO
-        _normalise(rm, re)
+        normalise(rm, re)
         if i > 0:
             top = 2 * ZERO
             for j in range(i):
                 top = max(top, re[j])
             total = 0.0
             for j in range(i):
-                total += rm[j] * _power_of_two(re[j] - top)
-            sm[i], se[i] = _normal(total, top)
-            _divide(rm[:i], re[:i], sm[i], se[i])
+                total += rm[j] * power_of_two(re[j] - top)
+            sm[i], se[i] = normal(total, top)
+            divide(rm[:i], re[:i], sm[i], se[i])
 
 
 @_compiled
@@ -104,8 +107,8 @@ def root_ratios(qm, qe, sm, se, xm, xe):  # type: ignore[no-untyped-def]
     xm[0], xe[0] = 0.5, 1
     for i in range(len(sm)):
         if i > 0:
-            xm[i], xe[i] = _normal(xm[i] / sm[i], xe[i] - se[i])
-        _add_multiple(xm[i + 1 :], xe[i + 1 :], xm[i], xe[i], qm[i, i + 1 :], qe[i, i + 1 :])
+            xm[i], xe[i] = normal(xm[i] / sm[i], xe[i] - se[i])
+        add_multiple(xm[i + 1 :], xe[i + 1 :], xm[i], xe[i], qm[i, i + 1 :], qe[i, i + 1 :])
 
 
 @_compiled
@@ -113,10 +116,10 @@ def root_shares(qm, qe, sm, se, ym, ye):  # type: ignore[no-untyped-def]
     """Replace y = ρ by the root weight of each k when it left, over s_k."""
     n = len(sm)
     for k in range(n - 1, -1, -1):
-        m, e = _dot(qm[k, k + 1 :], qe[k, k + 1 :], ym[k + 1 :], ye[k + 1 :])
+        m, e = dot(qm[k, k + 1 :], qe[k, k + 1 :], ym[k + 1 :], ye[k + 1 :])
         top = max(e, ye[k])
-        total = m * _power_of_two(e - top) + ym[k] * _power_of_two(ye[k] - top)
-        ym[k], ye[k] = _normal(total / sm[k], top - se[k])
+        total = m * power_of_two(e - top) + ym[k] * power_of_two(ye[k] - top)
+        ym[k], ye[k] = normal(total / sm[k], top - se[k])
 
 
 @_compiled
@@ -128,19 +131,19 @@ def derivatives(qm, qe, sm, se, xm, xe, ym, ye, Mm, Me):  # type: ignore[no-unty
         pm, pe = qm[k, :k], qe[k, :k]
         rm, re = Mm[k, :k], Me[k, :k]
         for i in range(k):
-            column_m[i], column_e[i] = _dot(Mm[i, :k], Me[i, :k], pm, pe)
+            column_m[i], column_e[i] = dot(Mm[i, :k], Me[i, :k], pm, pe)
             if qm[i, k] != 0.0:
-                _add_multiple(rm, re, qm[i, k], qe[i, k], Mm[i, :k], Me[i, :k])
-        _normalise(rm, re)
-        children_m, children_e = _dot(rm, re, pm, pe)
-        root = _to_double(ym[k] * sm[k] * xm[k], ye[k] + se[k] + xe[k])
-        c = 1.0 - root - _to_double(children_m, children_e)
+                add_multiple(rm, re, qm[i, k], qe[i, k], Mm[i, :k], Me[i, :k])
+        normalise(rm, re)
+        children_m, children_e = dot(rm, re, pm, pe)
+        root = to_double(ym[k] * sm[k] * xm[k], ye[k] + se[k] + xe[k])
+        c = 1.0 - root - to_double(children_m, children_e)
         for j in range(k):
             if re[j] <= 100:  # else c, of the order of one, is nothing beside it
-                rm[j], re[j] = _normal(_to_double(rm[j], re[j]) + c, 0)
-        _divide(rm, re, sm[k], se[k])
-        _add_multiple(column_m[:k], column_e[:k], ym[k], ye[k], xm[:k], xe[:k])
-        _normalise(column_m[:k], column_e[:k])
+                rm[j], re[j] = normal(to_double(rm[j], re[j]) + c, 0)
+        divide(rm, re, sm[k], se[k])
+        add_multiple(column_m[:k], column_e[:k], ym[k], ye[k], xm[:k], xe[:k])
+        normalise(column_m[:k], column_e[:k])
         Mm[:k, k] = column_m[:k]
         Me[:k, k] = column_e[:k]
 
@@ -152,5 +155,5 @@ def first_hits(qm, qe, sm, se, hm, he):  # type: ignore[no-untyped-def]
     for k in range(n - 1, 0, -1):
         for i in range(k + 1, n):
             if qm[k, i] != 0.0:
-                _add_multiple(hm[k], he[k], qm[k, i], qe[k, i], hm[i], he[i])
-        _divide(hm[k], he[k], sm[k], se[k])
+                add_multiple(hm[k], he[k], qm[k, i], qe[k, i], hm[i], he[i])
+        divide(hm[k], he[k], sm[k], se[k])

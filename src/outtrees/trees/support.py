@@ -30,7 +30,7 @@ def possible_roots(weights: Weights) -> Ints:
         members = classes[0]
     if not np.any(weights.log_root[members] > -np.inf):
         raise NoSpanningTreeError(
-            f"no out-tree spans the records: its root would have to be {_listed(members)}, "
+            f"no out-tree spans the records: its root would have to be {listed(members)}, "
             f"but log_root is -inf there; allow one of them as root, or allow it a parent"
         )
     return members
@@ -44,7 +44,7 @@ def require_rooted(weights: Weights) -> None:
     if len(lost):
         verb = "reaches" if len(lost) == 1 else "reach"
         raise NoSpanningTreeError(
-            f"{_listed(lost)} {verb} no root: following allowed parents never leads to a record "
+            f"{listed(lost)} {verb} no root: following allowed parents never leads to a record "
             f"whose log_root is above -inf; allow one of them as root, or another parent"
         )
 
@@ -74,7 +74,7 @@ def _closed_classes(allowed: NDArray[np.bool_]) -> list[Ints]:
 
 
 def _several_groups(classes: list[Ints]) -> str:
-    shown = "; ".join(_listed(members) for members in classes[:3])
+    shown = "; ".join(listed(members) for members in classes[:3])
     more = f"; and {len(classes) - 3} more" if len(classes) > 3 else ""
     return (
         f"no out-tree spans the records: {len(classes)} separate groups have no allowed parent "
@@ -82,7 +82,8 @@ def _several_groups(classes: list[Ints]) -> str:
     )
 
 
-def _listed(members: Ints) -> str:
+def listed(members: Ints) -> str:
+    """Return "records 3, 5, …", naming a few."""
     names = ", ".join(str(int(i)) for i in members[:_NAMED])
     more = f", … ({len(members)} in all)" if len(members) > _NAMED else ""
     return f"record{'s' if len(members) > 1 else ''} {names}{more}"

@@ -21,7 +21,7 @@ Ints = NDArray[np.intp]
 # A ratio of two tree weights holds at most n edges. Up to this size of n times the spread of one
 # edge, doubles still tell one nat from the next, and the 64-bit exponents of the extended range
 # are far from their end.
-_LARGEST_TREE_SPREAD = 1.0e15
+LARGEST_TREE_SPREAD = 1.0e15
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Weights:
 
 def check(log_beta: ArrayLike, log_root: ArrayLike | None) -> Weights:
     """Return the weights as arrays of their own, or say in one sentence what is wrong."""
-    beta = _as_floats(log_beta, "log_beta")
+    beta = as_floats(log_beta, "log_beta")
     if beta.ndim != 2 or beta.shape[0] != beta.shape[1]:
         raise InvalidWeightsError(
             f"log_beta must be a square (T, T) array [child, parent]; got shape {beta.shape}"
@@ -48,7 +48,7 @@ def check(log_beta: ArrayLike, log_root: ArrayLike | None) -> Weights:
     if T == 0:
         raise InvalidWeightsError("log_beta is empty: an out-tree needs at least one record")
     np.fill_diagonal(beta, 0.0)  # ignored whatever it holds, and not to be mistaken for −inf
-    root = np.zeros(T) if log_root is None else _as_floats(log_root, "log_root")
+    root = np.zeros(T) if log_root is None else as_floats(log_root, "log_root")
     if root.shape != (T,):
         raise InvalidWeightsError(
             f"log_root must hold one log-weight per record, shape ({T},); got shape {root.shape}"
@@ -99,13 +99,16 @@ def anchored_order(n: int, anchor: int) -> Ints:
     return order
 
 
-def _as_floats(values: ArrayLike, name: str) -> Floats:
+def as_floats(values: ArrayLike, name: str, copy: bool = True) -> Floats:
+    """Return the values as doubles, or say in one sentence that they are none."""
     raw: NDArray[Any] = np.asarray(values)
     if raw.dtype.kind not in "biuf":
         raise InvalidWeightsError(
             f"{name} must hold real numbers; got dtype {raw.dtype}. Pass an array of log-weights"
         )
-    return np.array(raw, dtype=np.float64, order="C")
+    if copy:
+        return np.array(raw, dtype=np.float64, order="C")
+    return np.ascontiguousarray(raw, dtype=np.float64)
 
 
 def _refuse_nan_and_inf(values: Floats, name: str) -> None:
@@ -128,7 +131,7 @@ def _refuse_unrepresentable_spread(log_beta: Floats, log_root: Floats) -> None:
         if np.isneginf(smallest):
             smallest = np.min(values, where=values > -np.inf, initial=0.0)
         low, high = min(low, smallest), max(high, values.max())
-    if len(log_beta) * (high - low) > _LARGEST_TREE_SPREAD:
+    if len(log_beta) * (high - low) > LARGEST_TREE_SPREAD:
         raise InvalidWeightsError(
             f"the log-weights span {high - low:.3g}, too wide for {len(log_beta)} records: at "
             f"that size a double no longer tells one nat from the next; use -inf for edges that "

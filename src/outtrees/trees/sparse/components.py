@@ -1,0 +1,180 @@
+"""The strongly connected components of "may descend from", and the problem that each one is.
+
+Seen from a component, all edges to the outside are one: they end where a forest's roots end. So
+every component is a forest problem of its own, in which "root" means "takes its parent outside" (or
+is a root), and Z is the product. Where one root is asked for, it lies in the one component that no
+edge leaves, which is then a single-root problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from outtrees.errors import NoSpanningTreeError
+from outtrees.trees.sparse.edges import EdgeList
+from outtrees.trees.support import listed
+from outtrees.trees.weights import Floats, Ints
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Components:
+    """Who belongs together. Components of one record need no more than its own row."""
+
+    label: Ints  # (T,)
+    alone: Bools  # (T,) whether a record is its whole component
+    members: Ints  # (n,) the others, component by component
+    first: Ints  # (C + 1,) where each component of several starts in ``members``
+    single: Bools  # (C,) whether it holds the one root of its group
+    log_root: Floats  # (T,) of being a root, −inf where only others can hold the one root
+
+
+@dataclass(frozen=True)
+class Inner:
+    """The edges within components of several records, numbered as in ``members``."""
+
+    component_first: Ints  # (C + 1,) where each component's nodes start
+    single: Bools  # (C,) whether it holds the one root of its group
+    first: Ints  # (n + 1,) where each node's edges start
+    column: Ints  # the parent
+    log_weight: Floats
+    edge: Ints  # its number in the edge list
+    log_out: Floats  # (n,) log-sum of what leads out of the component, or of being its one root
+    log_scale: Floats  # (n,) the largest log-weight
+
+    @property
+    def component(self) -> Ints:
+        """(n,) the component of each node."""
+        return np.repeat(np.arange(len(self.single)), np.diff(self.component_first))
+
+    @property
+    def row(self) -> Ints:
+        """(E,) the child of each edge."""
+        return np.repeat(np.arange(len(self.log_out)), np.diff(self.first))
+
+    def restricted(self, kept: Bools) -> tuple[Inner, Bools, Bools]:
+        """Return the problem of some components alone, which nodes and which edges these are."""
+        nodes = kept[self.component]
+        edges = nodes[self.row]
+        number = np.cumsum(nodes) - 1
+        inner = Inner(
+            np.append(0, np.cumsum(np.diff(self.component_first)[kept])),
+            self.single[kept],
+            np.append(0, np.cumsum(np.diff(self.first)[nodes])),
+            number[self.column[edges]],
+            self.log_weight[edges],
+            self.edge[edges],
+            self.log_out[nodes],
+            self.log_scale[nodes],
+        )
+        return inner, nodes, edges
+
+
+def find_components(edges: EdgeList, roots: str, groups: Ints | None) -> Components:
+    """Return the components, or say which records cannot be spanned."""
+    label = _labels(edges)
+    size = np.bincount(label)
+    closed = np.ones(len(size), dtype=bool)
+    if len(size) == edges.n_records:
+        closed[label[edges.possible_parents() > 0]] = False
+    else:
+        start, parent = edges.possible()
+        child = np.repeat(np.arange(edges.n_records), np.diff(start))
+        closed[label[child[label[child] != label[parent]]]] = False
+    _require_roots(edges, label, closed, roots, groups)
+    alone = size[label] == 1
+    members = np.flatnonzero(~alone)
+    members = members[np.argsort(label[members], kind="stable")]
+    kept, first = np.unique(label[members], return_index=True)
+    single = closed[kept] & (roots == "single")
+    log_root = edges.log_root
+    if roots == "single":
+        log_root = np.where(closed[label], log_root, -np.inf)
+    return Components(label, alone, members, np.append(first, len(members)), single, log_root)
+
+
+def _labels(edges: EdgeList) -> Ints:
+    """Return the number of each record's component (T,)."""
+    from outtrees.trees.sparse.edge_kernels import without_heirs
+
+    T = edges.n_records
+    if edges.forward:
+        return np.arange(T)
+    free = without_heirs(edges.start, edges.parent, edges.log_weight)
+    if free.all():
+        return np.arange(T)
+    # The others' rows alone: cutting off who has no heirs takes no cycle apart.
+    start, parent = edges.possible()
+    degree = np.where(free, 0, np.diff(start))
+    kept = np.repeat(~free, np.diff(start))
+    graph = csr_array(
+        (
+            np.ones(int(degree.sum()), dtype=np.int8),
+            parent[kept].astype(np.int32),
+            np.append(0, np.cumsum(degree)).astype(np.int32),
+        ),
+        shape=(T, T),
+    )
+    label = connected_components(graph, directed=True, connection="strong")[1]
+    return np.asarray(label, dtype=np.intp)
+
+
+def _require_roots(
+    edges: EdgeList, label: Ints, closed: Bools, roots: str, groups: Ints | None
+) -> None:
+    """Raise unless every component that no edge leaves can hold a root, one in each group."""
+    holds_root = np.zeros(len(closed), dtype=bool)
+    holds_root[label[edges.log_root > -np.inf]] = True
+    lost = np.flatnonzero(closed & ~holds_root)
+    if roots == "single":
+        group = np.zeros(len(closed), dtype=np.intp)
+        if groups is not None:
+            group[label] = groups
+        counts = np.bincount(group[closed])
+        several = np.flatnonzero(counts > 1)
+        if len(several):
+            classes = np.flatnonzero(closed & (group == several[0]))
+            shown = "; ".join(listed(np.flatnonzero(label == c)) for c in classes[:3])
+            more = f"; and {len(classes) - 3} more" if len(classes) > 3 else ""
+            raise NoSpanningTreeError(
+                f"no out-tree spans the records: {len(classes)} separate groups have no allowed "
+                f"parent outside themselves ({shown}{more}); allow a parent across, or use "
+                "roots='any'"
+            )
+    if len(lost):
+        members = np.flatnonzero(label == lost[0])
+        others = f" (and {len(lost) - 1} more such groups)" if len(lost) > 1 else ""
+        raise NoSpanningTreeError(
+            f"{listed(members)}{others} can only descend from each other, but log_root is -inf "
+            "there; allow one of them as root, or allow it another parent"
+        )
+
+
+def inner_problem(edges: EdgeList, components: Components) -> Inner:
+    """Return the edges within components and what leads out of them."""
+    from outtrees.trees.sparse.edge_kernels import split_rows
+
+    members = components.members
+    place = np.zeros(edges.n_records, dtype=np.intp)
+    place[members] = np.arange(len(members))
+    single = np.repeat(components.single, np.diff(components.first))
+    return Inner(
+        components.first,
+        components.single,
+        *split_rows(
+            edges.start,
+            edges.parent,
+            edges.log_weight,
+            components.log_root,
+            components.label,
+            members,
+            place,
+            single,
+        ),
+    )

@@ -1,0 +1,170 @@
+"""In which order nodes leave, and which of them leave together: the fronts of an elimination.
+
+A front is a dense matrix over the nodes that leave with it (K) and those they are joined to by
+then (R, its boundary). What K hands on to R goes to the parent front. Components of few nodes are
+one front each; larger ones are ordered by nested dissection (METIS), which keeps fronts small
+where the graph has small separators, as neighbours in the plane or dates in a row do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from outtrees.trees.memory import free_memory
+from outtrees.trees.weights import Ints
+
+_SMALL = 64  # components up to this size are one front: no order could gain anything
+_DENSE = 0.3  # so are those in which this share of all pairs are possible edges
+_PADDING = 0.15  # share of zeros that merging two fronts may bring
+
+
+@dataclass(frozen=True)
+class Fronts:
+    """The plan of an elimination. Positions number nodes in the order in which they leave."""
+
+    order: Ints  # (n,) the node at each position
+    component: Ints  # (F,) of each front
+    starts: Ints  # (F + 1,) the first position of each front
+    above: Ints  # (F,) the front that each one hands on to, −1 if none
+    head: Ints  # (F,) the first front that hands on to each one, −1 if none
+    after: Ints  # (F,) the next front that hands on to the same one
+    boundary_first: Ints  # (F + 1,) where each front's boundary starts in the next
+    boundary: Ints  # positions, descending
+    edge_first: Ints  # (F + 1,) where the edges that a front takes in start in the next three
+    edge_row: Ints  # position of the child
+    edge_col: Ints  # position of the parent
+    edge: Ints  # its number
+    factor_first: Ints  # (F + 1,) where each front's factors are kept
+    stack_place: Ints  # (F,) where each front leaves what it hands on
+    stack_height: int
+
+    @property
+    def arrays(self) -> tuple[Ints, ...]:
+        """What every kernel takes first."""
+        return (
+            self.component,
+            self.starts,
+            self.above,
+            self.head,
+            self.after,
+            self.boundary_first,
+            self.boundary,
+            self.edge_first,
+            self.edge_row,
+            self.edge_col,
+            self.edge,
+            self.factor_first,
+            self.stack_place,
+        )
+
+    def with_places_of_their_own(self) -> Fronts:
+        """Return the plan in which what a front hands on is kept, for the sampler to read."""
+        r = np.diff(self.boundary_first)
+        place = np.append(0, np.cumsum(r * (r + 1)))
+        return replace(self, stack_place=place[:-1], stack_height=int(place[-1]))
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers an elimination keeps, and its largest front besides."""
+        k = np.diff(self.starts)
+        m = k + np.diff(self.boundary_first)
+        largest = int((m * (m + 1)).max(initial=0))
+        return int(self.factor_first[-1]) + self.stack_height + 3 * largest
+
+
+def plan(first: Ints, column: Ints, component_first: Ints, last: Ints) -> Fronts:
+    """Return the fronts for edges in rows (first, column).
+
+    Parameters
+    ----------
+    component_first : array (C + 1,)
+        Nodes of a component are consecutive.
+    last : array (C,)
+        The node that leaves last in each component, −1 if it does not matter.
+    """
+    from outtrees.trees.sparse import order_kernels as kernels
+
+    n = len(first) - 1
+    start, neighbour = kernels.symmetric_pattern(first, column)
+    size = np.diff(component_first)
+    edges = np.diff(first[component_first])
+    dissect = (size > _SMALL) & (edges < _DENSE * size * (size - 1.0))
+    order = np.arange(n)
+    for c in np.flatnonzero(dissect):
+        lo, hi = component_first[c], component_first[c + 1]
+        order[lo:hi] = lo + _nested_dissection(start[lo : hi + 1], neighbour, lo)
+    for c in np.flatnonzero(last >= 0):
+        _move_to_end(order[component_first[c] : component_first[c + 1]], int(last[c]))
+    whole = np.flatnonzero(~dissect)
+    parent, _ = _tree(start, neighbour, order, component_first, whole)
+    order = order[kernels.postorder(parent)]
+    parent, count = _tree(start, neighbour, order, component_first, whole)
+    starts = kernels.front_starts(parent, count, _PADDING, 8)
+    above, front = kernels.front_parents(starts, parent)
+    position = _inverse(order)
+    boundary_first, boundary = kernels.boundaries(
+        start, neighbour, order, position, starts, above, count
+    )
+    k, r = np.diff(starts), np.diff(boundary_first)
+    component = np.searchsorted(component_first, starts[:-1], side="right") - 1
+    return Fronts(
+        order,
+        component,
+        starts,
+        above,
+        *kernels.child_lists(above),
+        boundary_first,
+        boundary,
+        *kernels.edges_by_front(first, column, position, front, len(above)),
+        np.append(0, np.cumsum(k * (k + r + 1) + r * k)),
+        *kernels.stack_places(above, boundary_first),
+    )
+
+
+def refuse_too_large(fronts: Fronts, n: int, arrays: int = 1) -> None:
+    """Raise MemoryError if the numbers of an elimination would not fit, before allocating them."""
+    needed, free = 8 * arrays * fronts.n_numbers, free_memory()
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"the possible edges join {n:,} records so closely that their elimination needs about "
+            f"{needed / 1e9:.1f} GB; {free / 1e9:.1f} GB are free. List fewer candidates for each "
+            "record, or use dates or groups that keep records apart."
+        )
+
+
+def _tree(
+    start: Ints, neighbour: Ints, order: Ints, component_first: Ints, whole: Ints
+) -> tuple[Ints, Ints]:
+    """Return the elimination tree, and how many nodes each one is joined to when it leaves.
+
+    Components that are ``whole`` make one front: node after node, each joined to all that follow.
+    """
+    from outtrees.trees.sparse import order_kernels as kernels
+
+    position = _inverse(order)
+    parent = kernels.elimination_tree(start, neighbour, order, position)
+    count = kernels.column_counts(start, neighbour, order, position, parent)
+    kernels.complete(component_first, whole, parent, count)
+    return parent, count
+
+
+def _nested_dissection(start: Ints, neighbour: Ints, offset: int) -> Ints:
+    import pymetis
+
+    adjacency = neighbour[start[0] : start[-1]] - offset
+    order, _ = pymetis.nested_dissection(xadj=start - start[0], adjncy=adjacency)
+    return np.asarray(order, dtype=np.intp)
+
+
+def _move_to_end(order: Ints, node: int) -> None:
+    place = int(np.flatnonzero(order == node)[0])
+    order[place:-1] = order[place + 1 :].copy()
+    order[-1] = node
+
+
+def _inverse(order: Ints) -> Ints:
+    position = np.empty(len(order), dtype=np.intp)
+    position[order] = np.arange(len(order))
+    return position
