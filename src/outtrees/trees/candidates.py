@@ -265,8 +265,8 @@ class CandidateTrees:
         if (rooted & (other.log_root == -np.inf)).any():
             return np.inf
         both = mine & (theirs > -np.inf)
-        terms = self.edge_marginals[both] * (self.log_weight - theirs)[both]
-        roots = self.root_marginals[rooted] * (self.log_root - other.log_root)[rooted]
+        terms = self.edge_marginals[both] * (self.log_weight[both] - theirs[both])
+        roots = self.root_marginals[rooted] * (self.log_root[rooted] - other.log_root[rooted])
         return fsum([*terms, *roots, -self.log_z, other.log_z])
 
     # ------------------------------------------------------------------ inside

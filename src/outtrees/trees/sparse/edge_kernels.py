@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 OUTSIDE_CHILD, OUTSIDE_PARENT, BAD_WEIGHT, SELF = 1, 2, 3, 4
 

@@ -34,7 +34,7 @@ class FrontElimination:
     def log_z(self) -> Floats:
         """Return the log of the sum over each component's trees (C,), in scaled weights."""
         component = self.inner.component[self.fronts.order]
-        log_z: Floats = np.bincount(component, np.log(self.s), minlength=len(self.bad))
+        log_z = np.bincount(component, np.log(self.s), minlength=len(self.bad)).astype(np.float64)
         return log_z + np.log(self.rho_last) + self.shift
 
     def log_pivots(self, component: int) -> Floats:

@@ -109,17 +109,26 @@ def plan(first: Ints, column: Ints, component_first: Ints, last: Ints) -> Fronts
     )
     k, r = np.diff(starts), np.diff(boundary_first)
     component = np.searchsorted(component_first, starts[:-1], side="right") - 1
+    head, after = kernels.child_lists(above)
+    edge_first, row, col, edge = kernels.edges_by_front(first, column, position, front, len(above))
+    factor_first = np.append(0, np.cumsum(k * (k + r + 1) + r * k))
+    place, height = kernels.stack_places(above, boundary_first)
     return Fronts(
-        order,
-        component,
-        starts,
-        above,
-        *kernels.child_lists(above),
-        boundary_first,
-        boundary,
-        *kernels.edges_by_front(first, column, position, front, len(above)),
-        np.append(0, np.cumsum(k * (k + r + 1) + r * k)),
-        *kernels.stack_places(above, boundary_first),
+        order=order,
+        component=component,
+        starts=starts,
+        above=above,
+        head=head,
+        after=after,
+        boundary_first=boundary_first,
+        boundary=boundary,
+        edge_first=edge_first,
+        edge_row=row,
+        edge_col=col,
+        edge=edge,
+        factor_first=factor_first,
+        stack_place=place,
+        stack_height=int(height),
     )
 
 
@@ -154,7 +163,7 @@ def _nested_dissection(start: Ints, neighbour: Ints, offset: int) -> Ints:
     import pymetis
 
     adjacency = neighbour[start[0] : start[-1]] - offset
-    order, _ = pymetis.nested_dissection(xadj=start - start[0], adjncy=adjacency)
+    order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(start - start[0], adjacency))
     return np.asarray(order, dtype=np.intp)
 
 

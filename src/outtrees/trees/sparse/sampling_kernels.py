@@ -135,8 +135,9 @@ def draw(  # type: ignore[no-untyped-def]
                         tree[node] = starts[f + 1] - 1 - (choice - 1 - r)
                 else:
                     top = i
-                    while i >= 0:
+                    while i >= 0:  # the start is fixed by its position, not by when it turned
                         via[i] = node
+                        top = max(top, i)
                         i = after_via[i]
                     v = tree[top]
                     while v < n:  # up to the via-node nearest to the root

@@ -136,7 +136,7 @@ class SparseTrees:
             by_component = self._solution.log_z()
             for c in np.flatnonzero(self.components.single):
                 nodes = slice(self.components.first[c], self.components.first[c + 1])
-                total = fsum([self.log_z, -by_component[c], *self._solution.log_pivots(c)])
+                total = fsum([self.log_z, -by_component[c], *self._solution.log_pivots(int(c))])
                 result[self.components.members[nodes]] = (
                     total + log_x[nodes] - self.inner.log_scale[nodes]
                 )

@@ -31,7 +31,7 @@ class WideElimination:
     def log_z(self) -> Floats:
         """Return the log of the sum over each component's trees (C,), in scaled weights."""
         component = self.inner.component[self.fronts.order]
-        log_z: Floats = np.bincount(component, logs(self.s), minlength=len(self.shift))
+        log_z = np.bincount(component, logs(self.s), minlength=len(self.shift)).astype(np.float64)
         return log_z + logs(self.rho_last) + self.shift
 
     def log_pivots(self, component: int) -> Floats:
