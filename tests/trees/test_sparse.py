@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from outtrees import NoSpanningTreeError, OutTreeDistribution
 from outtrees.errors import InvalidWeightsError
+from outtrees.trees import candidates
 from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.sparse import elimination, fronts, wide
 from outtrees.trees.sparse.components import find_components, inner_problem
@@ -393,3 +394,10 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
     monkeypatch.setattr(fronts, "free_memory", lambda: 100_000)
     with pytest.raises(MemoryError, match=r"1,999 records .* GB are free\. List fewer candidates"):
         _ = trees.log_z
+
+
+def test_the_dense_engine_asks_for_memory_too(monkeypatch):
+    trees = Sparse([1, 2], [0, 0], np.zeros(2), np.zeros(3))
+    monkeypatch.setattr(candidates, "free_memory", lambda: 100)
+    with pytest.raises(MemoryError, match=r"the dense engine needs about 0\.0 GB for 3 records"):
+        trees.best(2)

@@ -17,6 +17,7 @@ from outtrees.trees.candidate_ranking import best_of_parts
 from outtrees.trees.candidate_support import edge_is_possible
 from outtrees.trees.conditioning import record_number
 from outtrees.trees.distribution import Consensus, Tree
+from outtrees.trees.memory import free_memory
 from outtrees.trees.parents import are_out_trees, check_parents
 from outtrees.trees.probabilities import read_only
 from outtrees.trees.sampling import RandomState, as_generator
@@ -28,6 +29,7 @@ from outtrees.trees.weights import Floats, Ints, as_floats
 # compiler; and where one pair in eight is a possible edge, nothing sparse is gained.
 _FEW_PAIRS = 1_000_000
 _DENSE_SHARE = 1 / 8
+_DENSE_ARRAYS = 6  # (n, n) arrays that the dense engine holds at a time
 
 
 class CandidateTrees:
@@ -197,7 +199,7 @@ class CandidateTrees:
         return Tree(parents, self._log_prob(parents))
 
     def best(self, k: int) -> list[Tree]:
-        """Return the k most probable trees in order; groups of at most a few thousand records."""
+        """Return the k most probable trees in order. Always dense: a few thousand records."""
         if k != int(k) or k < 1:
             raise ValueError(f"k must be an integer of at least 1; got {k!r}")
         groups = self._solver if isinstance(self._solver, DenseGroups) else self._dense()
@@ -312,9 +314,13 @@ class CandidateTrees:
     def _chosen(self, method: str) -> str:
         if method != "auto":
             return method
-        pairs = int((np.bincount(self._group_codes).astype(np.int64) ** 2).sum())
-        few = pairs <= _FEW_PAIRS and self._n_groups <= 100
-        return "dense" if few or len(self.child) >= _DENSE_SHARE * pairs else "sparse"
+        few = self._n_pairs <= _FEW_PAIRS and self._n_groups <= 100
+        return "dense" if few or len(self.child) >= _DENSE_SHARE * self._n_pairs else "sparse"
+
+    @property
+    def _n_pairs(self) -> int:
+        """How many pairs of records are in the same group."""
+        return int((np.bincount(self._group_codes).astype(np.int64) ** 2).sum())
 
     @property
     def _group_codes(self) -> Ints:
@@ -325,6 +331,13 @@ class CandidateTrees:
         return 1 if self._groups is None else int(self._groups.max()) + 1
 
     def _dense(self) -> DenseGroups:
+        needed, free = 8 * _DENSE_ARRAYS * self._n_pairs, free_memory()
+        if free is not None and needed > free:
+            raise MemoryError(
+                f"the dense engine needs about {needed / 1e9:.1f} GB for {self.n_records:,} "
+                f"records; {free / 1e9:.1f} GB are free. Use method='sparse', smaller groups, or "
+                "fewer records."
+            )
         return DenseGroups(
             self.child, self.parent, self.log_weight, self.log_root, self.roots, self._group_codes
         )

@@ -106,21 +106,16 @@ class SparseTrees:
     def entropy(self) -> float:
         """Entropy of the tree in nats: log Z minus the expected log-weight."""
         edge, root = self.marginals
-        # Scaled weights: the scaling constants would only cancel, taking digits with them.
-        scale = self._row_scale
-        log_scaled = self.edges.log_weight - np.repeat(scale, np.diff(self.edges.start))
-        log_root = self.components.log_root - scale
-        log_z = [*(self._alone[2] - scale)[self.components.alone]]
-        if self._solution is not None:
-            log_z += [*self._solution.log_z()]
-        return fsum([*log_z, -weighted(edge, log_scaled).sum(), -weighted(root, log_root).sum()])
-
-    @cached_property
-    def _row_scale(self) -> Floats:
+        # Scaled weights: the scaling constants would only cancel, taking digits with them. A record
+        # alone is scaled by its own sum, so its part of log Z is 0.
         scale = self._alone[2].copy()
+        log_z = np.zeros(0)
         if self._solution is not None:
             scale[self.components.members] = self.inner.log_scale
-        return scale
+            log_z = self._solution.log_z()
+        log_scaled = self.edges.log_weight - np.repeat(scale, np.diff(self.edges.start))
+        log_root = self.components.log_root - scale
+        return fsum([*log_z, -weighted(edge, log_scaled).sum(), -weighted(root, log_root).sum()])
 
     def log_z_rooted(self) -> Floats:
         """Return log Z_r, without ρ_r, of the trees of r's group with the root r (T,)."""
