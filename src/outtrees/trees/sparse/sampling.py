@@ -64,8 +64,6 @@ def _draw(
 
     fronts, inner = e.fronts, e.inner
     nodes = len(fronts.order)
-    position = np.empty(nodes, dtype=np.intp)
-    position[fronts.order] = np.arange(nodes)
     fields = (e.weight, e.out, e.s, e.factors, e.stack)
     pairs = [
         part for field in fields for part in (field if isinstance(field, tuple) else (field, None))
@@ -78,7 +76,6 @@ def _draw(
         skipped,
         *pairs,
         fronts.order,
-        position,
         inner.first,
         inner.column,
         by_position,

@@ -90,7 +90,7 @@ def _turning_node(  # type: ignore[no-untyped-def]
 def draw(  # type: ignore[no-untyped-def]
     rng, component, starts, above, head, after, boundary_first, boundary, edge_first, edge_row,
     edge_col, edge, factor_first, stack_place, single_root, skipped, weight, weight_e, out, out_e,
-    s, s_e, factors, factors_e, stack, stack_e, order, position, inner_first, column, parents
+    s, s_e, factors, factors_e, stack, stack_e, order, inner_first, column, parents
 ):  # fmt: skip
     """Fill each row of ``parents`` (count, n), by position; n stands for leaving the component."""
     n = len(s)

@@ -15,7 +15,7 @@ from outtrees.trees.extended_kernels import (
     to_double,
 )
 from outtrees.trees.sparse.edge_kernels import compiled
-from outtrees.trees.sparse.front_kernels import locate
+from outtrees.trees.sparse.front_kernels import locate, unpack
 
 
 @compiled
@@ -122,18 +122,6 @@ def eliminate(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _unpack(at, r, m, factors, P, U):  # type: ignore[no-untyped-def]
-    for i in range(m - r):
-        for j in range(m + 1):
-            P[i, j] = factors[at]
-            at += 1
-    for i in range(r):
-        for j in range(m - r):
-            U[i, j] = factors[at]
-            at += 1
-
-
-@compiled
 def root_ratios(  # type: ignore[no-untyped-def]
     component,
     starts,
@@ -167,8 +155,8 @@ def root_ratios(  # type: ignore[no-untyped-def]
         k = m - r
         Pm, Um = np.empty((k, m + 1)), np.empty((r, k))
         Pe, Ue = np.empty((k, m + 1), np.int64), np.empty((r, k), np.int64)
-        _unpack(factor_first[f], r, m, factors_m, Pm, Um)
-        _unpack(factor_first[f], r, m, factors_e, Pe, Ue)
+        unpack(factor_first[f], r, m, factors_m, Pm, Um)
+        unpack(factor_first[f], r, m, factors_e, Pe, Ue)
         for c in range(k):
             node = positions[r + c]
             if c == 0 and above[f] < 0:
@@ -262,8 +250,8 @@ def marginals(  # type: ignore[no-untyped-def]
         k = m - r
         Pm, Um = np.empty((k, m + 1)), np.empty((r, k))
         Pe, Ue = np.empty((k, m + 1), np.int64), np.empty((r, k), np.int64)
-        _unpack(factor_first[f], r, m, factors_m, Pm, Um)
-        _unpack(factor_first[f], r, m, factors_e, Pe, Ue)
+        unpack(factor_first[f], r, m, factors_m, Pm, Um)
+        unpack(factor_first[f], r, m, factors_e, Pe, Ue)
         Mm, Me = np.zeros((m, m + 1)), np.full((m, m + 1), ZERO)
         at = stack_place[f]
         for i in range(r):
