@@ -1,5 +1,7 @@
 """Bad input gets one clear sentence that names the place."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -94,6 +96,18 @@ def test_no_spanning_tree(log_beta, log_root, roots, message):
         ({"parent": {3: 0}}, "integer 0 … 2; got 3"),
         ({"not_parent": [(0, 1.5)]}, "got 1.5"),
         ({"root": -1}, "got -1"),
+        ({"root": "a"}, r"a record must be an integer 0 … 2; got 'a'"),
+        ({"root": True}, "got True"),
+        ({"parent": {0: None}}, "got None"),
+        ({"parent": {0: np.nan}}, "got nan"),
+        ({"parent": {0: 1j}}, "got 1j"),
+        ({"parent": [(0, 1)]}, r"parent must be a dict {child: parent}; got \[\(0, 1\)\]. Write"),
+        ({"parent": []}, "parent must be a dict"),
+        ({"not_parent": 1}, r"not_parent must be a list of pairs \(child, parent\); got 1"),
+        ({"not_parent": (0, 1)}, r"list of pairs .* got \(0, 1\)"),
+        ({"not_parent": [(0, 1, 2)]}, "list of pairs"),
+        ({"not_parent": {0: 1}}, "list of pairs"),
+        ({"not_parent": ["ab"]}, "list of pairs"),
         ({"parent": {1: 0}, "root": 1}, "record 1 cannot be a root and descend from 0"),
         ({"parent": {1: 0, 0: 1}}, "separate groups|root would have to be"),
     ],
@@ -110,6 +124,10 @@ def test_given_nonsense(known, message):
         ([-1.0, 0.0, 0.0], "integers, -1 at a root; got dtype float64"),
         ([-1, 0, 3], "-1 or 0 … 2; got 3"),
         ([-2, 0, 1], "got -2"),
+        ("tree", r"shape \(3,\) or \(n, 3\); got \(\)"),
+        (["a", "b", "c"], "integers, -1 at a root; got dtype <U1"),
+        ([[0, 1, 2], [0, 1]], r"one array of integers, \(3,\) or \(n, 3\); got \[\[0, 1, 2\], "),
+        (None, r"got \(\)"),
     ],
 )
 def test_log_prob_of_nonsense(parents, message):
@@ -127,6 +145,37 @@ def test_other_nonsense():
         dist.expectation([1, 2, 3])
     with pytest.raises(ValueError, match=r"values\[0, 1\] is inf"):
         dist.expectation([[0, np.inf, 0], [0, 0, 0], [0, 0, 0]])
+    for values in ("a", [[1, 2], [3]], np.ones((3, 3)) * 1j, None):
+        with pytest.raises(ValueError, match=r"values must be real numbers \[child, parent\]; got"):
+            dist.expectation(values)
+    with pytest.raises(ValueError, match="kl compares with another OutTreeDistribution; got 3"):
+        dist.kl(3)
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, "3", None, True, np.nan, np.inf, [2], 1j])
+def test_numbers_of_trees(n):
+    dist = OutTreeDistribution(np.zeros((3, 3)))
+    shown = re.escape(repr(n))
+    with pytest.raises(ValueError, match=f"number of trees must be .* at least 0; got {shown}"):
+        dist.sample(n)
+    with pytest.raises(ValueError, match=f"k must be an integer of at least 1; got {shown}"):
+        dist.best(n)
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 2.5, {}])
+def test_seeds(seed):
+    shown = re.escape(repr(seed))
+    with pytest.raises(ValueError, match=f"random_state must be None, an integer .* got {shown}"):
+        OutTreeDistribution(np.zeros((3, 3))).sample(1, random_state=seed)
+
+
+def test_numbers_of_any_type():
+    dist = OutTreeDistribution(np.zeros((3, 3)))
+    assert dist.sample(np.int32(2), np.uint8(1)).shape == dist.sample(2.0, 1).shape == (2, 3)
+    assert len(dist.best(np.int64(4))) == 4
+    known = dist.given(parent={np.int8(1): np.int16(0)}, not_parent=np.array([[2, 0]]))
+    assert known.edge_marginals[1, 0] == 1.0
+    assert known.edge_marginals[2, 0] == 0.0
 
 
 def test_the_virtual_root_is_no_spanning_tree_problem_of_log_z_rooted():

@@ -79,7 +79,7 @@ def test_ties():
 
 
 def test_best_needs_a_number():
-    with pytest.raises(ValueError, match="k must be at least 1; got 0"):
+    with pytest.raises(ValueError, match="k must be an integer of at least 1; got 0"):
         OutTreeDistribution([[0.0]]).best(0)
 
 

@@ -1,5 +1,8 @@
 """Against ball arithmetic where no double could follow, and the paper's determinant beside it."""
 
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -137,3 +140,62 @@ def test_times_that_multiply_beyond_the_range():
     assert dist.log_z == pytest.approx(log_z, rel=1e-12, abs=1e-12)
     np.testing.assert_allclose(dist.log_z_rooted, log_z_rooted, rtol=1e-12, atol=1e-12)
     assert np.abs(dist.edge_marginals - edge).max() <= 1e-13
+
+
+@pytest.mark.parametrize("module", [elimination, extended])
+@pytest.mark.parametrize("own", [1e3, 1e8, 1e13])
+def test_a_records_own_row_costs_no_digit_of_the_sum_it_is_the_root_of(module, own):
+    """Row r has no part in Z_r, so a constant added to it changes nothing there."""
+    log_beta, log_root = random_weights(np.random.default_rng(5), 6)
+    everyone = np.arange(6)
+    right = module.eliminate(check(log_beta, log_root), 0).log_z_rooted(everyone)
+    log_beta[2] += own
+    found = module.eliminate(check(log_beta, log_root), 0).log_z_rooted(everyone)
+    assert found[2] == pytest.approx(right[2], rel=1e-13)
+
+
+def test_a_root_that_is_reached_by_way_of_a_trap():
+    """Z_r / Z_0 alone is in range, the time spent before r is reached is not: no guess is made."""
+    log_beta = np.full((4, 4), -np.inf)
+    log_beta[0, 3] = log_beta[3, 0] = 0.0
+    log_beta[1, 2] = log_beta[2, 1] = 0.0
+    log_beta[1, 0] = np.log(1e-70)  # out of the trap {1, 2}
+    log_beta[0, 1] = np.log(1e-170)  # and into it
+    narrow = elimination.eliminate(check(log_beta, None), 0)
+    assert narrow is not None
+    assert narrow.x[1] * elimination._LIMIT > 1e30
+    assert narrow.log_z_rooted(np.arange(4)) is None
+    _, log_z_rooted, _, _ = precise_sums(log_beta, np.zeros(4))
+    dist = OutTreeDistribution(log_beta)
+    np.testing.assert_allclose(dist.log_z_rooted, log_z_rooted, rtol=1e-12, atol=1e-12)
+
+
+def test_powers_of_two_are_split_off_without_loss():
+    """ln 2 comes in two parts, of which the first times any exponent is exact."""
+    high, low = extended._LN2_HIGH, extended._LN2_LOW
+    rng = np.random.default_rng(6)
+    for exponent in rng.integers(-(2**20), 2**20, size=200).tolist():
+        assert Fraction(exponent * high) == exponent * Fraction(high)
+    values = np.append(-(10.0 ** rng.uniform(0, 5.8, size=200)), [0.0, 3.0, -np.inf])
+    mantissa, exponent = extended.split(values)
+    with localcontext() as context:
+        context.prec = 50
+        assert abs(Decimal(high) + Decimal(low) - Decimal(2).ln()) < Decimal("2e-26")
+        for value, m, e in zip(values[:-1], mantissa, exponent, strict=False):
+            right = (Decimal(value) - int(e) * Decimal(2).ln()).exp()
+            assert abs(Decimal(m) / right - 1) < Decimal("4e-16")
+    back = extended.logs((mantissa, exponent))
+    np.testing.assert_allclose(back, values, rtol=3e-16, atol=1e-16)
+
+
+def test_large_panels(monkeypatch):
+    """What large numbers of records get, on few: the same numbers but for rounding."""
+    weights = check(*random_weights(np.random.default_rng(7), 300, 2.0))
+    small = elimination.eliminate(weights, 3)
+    monkeypatch.setattr(elimination, "_LARGE", 300)
+    large = elimination.eliminate(weights, 3)
+    assert [p.hi - p.lo for p in large.panels] == [128, 128, 44]
+    assert [p.hi - p.lo for p in small.panels] == [64, 64, 64, 64, 44]
+    assert large.log_z_scaled == pytest.approx(small.log_z_scaled, rel=1e-13)
+    for found, right in zip(large.marginals(), small.marginals(), strict=True):
+        np.testing.assert_allclose(found, right, atol=1e-13)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees import elimination, extended, support, weights
 from outtrees.trees.arborescence import certified_arborescence, total_weight
+from outtrees.trees.arguments import check_count, check_values
 from outtrees.trees.conditioning import condition
 from outtrees.trees.parents import are_out_trees, check_parents
 from outtrees.trees.probabilities import read_only, settled, weighted
@@ -70,7 +71,7 @@ class OutTreeDistribution:
     Notes
     -----
     Cost: O(T³), as one LU factorisation (``log_z``) or one matrix inverse (marginals); memory at
-    most 3.5 T × T arrays for these (forests 5.5, the extended range 8, ``sample`` 12). Weights
+    most 3.5 T × T arrays for these (forests 5.5, the extended range 8, ``sample`` 13). Weights
     may differ by any factor: where a double cannot hold them, an extended range takes over by
     itself.
 
@@ -268,7 +269,8 @@ class OutTreeDistribution:
     def sample(self, n: int = 1, random_state: RandomState = None) -> Ints:
         """Return n independent trees, (n, T) parents with −1 at roots. Exact.
 
-        O(T²) per tree at most, whatever the weights: no random walk is made.
+        O(T²) per tree at most, whatever the weights: random walks are made only where they are
+        short on average.
 
         Examples
         --------
@@ -276,9 +278,8 @@ class OutTreeDistribution:
         >>> OutTreeDistribution(np.zeros((5, 5))).sample(3, random_state=0).shape
         (3, 5)
         """
-        if n < 0:
-            raise ValueError(f"the number of trees must be at least 0; got {n}")
-        return self._to_records(self._tables.draw(n, as_generator(random_state)))
+        n_trees = check_count(n, "the number of trees", 0)
+        return self._to_records(self._tables.draw(n_trees, as_generator(random_state)))
 
     def mode(self) -> Tree:
         """Return the most probable tree and its log-probability. Exact and certified; O(T²).
@@ -292,10 +293,9 @@ class OutTreeDistribution:
 
     def best(self, k: int) -> list[Tree]:
         """Return the k most probable trees in order (fewer if there are fewer)."""
-        if k < 1:
-            raise ValueError(f"k must be at least 1; got {k}")
+        n_trees = check_count(k, "k", 1)
         ranked = ranked_arborescences(self._weights.log_beta, self._weights.log_root)
-        trees = [self._to_records(parents) for parents, _ in islice(ranked, k)]
+        trees = [self._to_records(parents) for parents, _ in islice(ranked, n_trees)]
         return [Tree(parents, self._log_prob(parents)) for parents in trees]
 
     def consensus(self) -> Consensus:
@@ -336,7 +336,7 @@ class OutTreeDistribution:
         known = condition(
             self.log_beta,
             self.log_root,
-            parent=parent or {},
+            parent=parent,
             not_parent=not_parent,
             root=root,
         )
@@ -344,6 +344,8 @@ class OutTreeDistribution:
 
     def kl(self, other: OutTreeDistribution) -> float:
         """Return the Kullback–Leibler divergence KL(self ‖ other) in nats; inf where due."""
+        if not isinstance(other, OutTreeDistribution):
+            raise ValueError(f"kl compares with another OutTreeDistribution; got {other!r}")
         if (other.n_records, other.roots) != (self.n_records, self.roots):
             raise ValueError(f"cannot compare {self!r} with {other!r}: they hold different trees")
         mine, theirs = self._weights, other._weights
@@ -370,15 +372,7 @@ class OutTreeDistribution:
 
         Roots contribute nothing; the diagonal is ignored.
         """
-        array = np.array(values, dtype=np.float64)
-        if array.shape != (self.n_records, self.n_records):
-            raise ValueError(
-                f"values must have shape ({self.n_records}, {self.n_records}); got {array.shape}"
-            )
-        np.fill_diagonal(array, 0.0)
-        if not np.isfinite(array).all():
-            u, v = np.argwhere(~np.isfinite(array))[0]
-            raise ValueError(f"values[{u}, {v}] is {array[u, v]}; every value must be finite")
+        array = check_values(values, self.n_records)
         return fsum((self.edge_marginals * array).sum(axis=1))
 
     # ------------------------------------------------------------------ inside

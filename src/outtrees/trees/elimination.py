@@ -14,7 +14,7 @@ Grassmann, Taksar and Heyman for Markov chains). Written as a factorisation of t
 with U strictly upper (the rates q_ik, i < k, as they were when k left) and P strictly lower (the
 shares p_kj, each row summing to one). U and P are stored in one matrix.
 
-Panels of ``_PANEL`` nodes leave together; what the nodes before them pass on arrives by two
+Panels of 64 or 128 nodes leave together; what the nodes before them pass on arrives by two
 matrix products, so the cost is BLAS's: 2/3 T³ flops forward, 4/3 T³ backward.
 
 Underflow. A sum or product that falls below the smallest double loses at most δ ≈ 2e-308, and
@@ -35,6 +35,9 @@ from scipy.linalg.lapack import dtrtri
 from outtrees.trees.weights import Floats, Ints, Weights, anchored_order, row_scales
 
 _PANEL = 64
+# From this size on, panels of twice as many: their products share out better between threads,
+# and what happens inside a panel is by then nothing beside them.
+_LARGE = 1500
 # Times, rates of escape and ratios Z_r / Z_0 must stay within this factor of one. Its square is
 # still a double, so nothing overflows, and δ n³ times it is nothing beside 1e-16.
 _LIMIT = 1e140
@@ -85,10 +88,9 @@ class Elimination:
         time = self.time[self.order]
         if np.any(x[members] * _LIMIT < x.max() * np.maximum(time[members], 1.0)):
             return None
-        log_z_rooted = np.full(len(x), -np.inf)
-        total = fsum([*np.log(self.s), *self.log_scale])
-        log_z_rooted[members] = total + np.log(x[members]) - self.log_scale[members]
-        return log_z_rooted
+        log_x = np.full(len(x), -np.inf)
+        log_x[members] = np.log(x[members])
+        return rooted_sums(np.log(self.s), log_x, self.log_scale)
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return P(u descends from v) as (n, n) [child, parent] and P(r is the root)."""
@@ -118,6 +120,18 @@ class Elimination:
             hits[rows] += self.factors[rows, : panel.lo] @ hits[: panel.lo]
             hits[rows] = panel.inv_ip @ hits[rows]
         return hits
+
+
+def rooted_sums(log_s: Floats, log_x: Floats, log_scale: Floats) -> Floats:
+    """Return log Z_r = Σ log s + log x_r + Σ_{u≠r} log_scale_u for every r.
+
+    Row r has no part in Z_r, and its scale, however large, may cost it no digit: so the sum over
+    all rows is kept with what rounding takes from it.
+    """
+    terms = [*log_s, *log_scale]
+    total = fsum(terms)
+    rest = fsum([*terms, -total])
+    return np.array([fsum([total, rest, x, -own]) for x, own in zip(log_x, log_scale, strict=True)])
 
 
 def eliminate(weights: Weights, anchor: int) -> Elimination | None:
@@ -175,8 +189,9 @@ def _swap(matrix: Floats, order: Ints) -> None:
 def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
     """Replace q by its factors, last node first; fill the pivots ``s``."""
     panels = []
-    for hi in range(len(q), 0, -_PANEL):
-        lo = max(hi - _PANEL, 0)
+    size = _PANEL if len(q) < _LARGE else 2 * _PANEL
+    for hi in range(len(q), 0, -size):
+        lo = max(hi - size, 0)
         if hi < len(q):  # what the nodes that left before hand on to this panel
             q[lo:hi, :hi] += q[lo:hi, hi:] @ q[hi:, :hi]
             q[:lo, lo:hi] += q[:lo, hi:] @ q[hi:, lo:hi]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from outtrees.trees.elimination import rooted_sums
 from outtrees.trees.weights import Floats, Ints, Weights, anchored_order, row_scales
 
 Exponents = NDArray[np.int64]
@@ -47,11 +48,9 @@ class ExtendedElimination:
 
     def log_z_rooted(self, members: Ints) -> Floats:
         """Return log Z_r of every node; −inf for those that are no possible root."""
-        total = fsum([*logs(self.s), *self.log_scale])
-        log_x = logs(self.x)[self.order]
-        log_z_rooted = np.full(len(log_x), -np.inf)
-        log_z_rooted[members] = total + log_x[members] - self.log_scale[members]
-        return log_z_rooted
+        log_x = np.full(len(self.order), -np.inf)
+        log_x[members] = logs(self.x)[self.order][members]
+        return rooted_sums(logs(self.s), log_x, self.log_scale)
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return P(u descends from v) as (n, n) [child, parent] and P(r is the root)."""

@@ -10,7 +10,13 @@ from outtrees.trees.weights import Ints
 
 def check_parents(parents: ArrayLike, n_records: int) -> Ints:
     """Return (T,) or (n, T) parents as integers, or say in one sentence what is wrong."""
-    array = np.asarray(parents)
+    try:
+        array = np.asarray(parents)
+    except ValueError:  # rows of different lengths
+        raise ValueError(
+            f"parents must be one array of integers, ({n_records},) or (n, {n_records}); got "
+            f"{parents!r}"
+        ) from None
     if array.ndim not in (1, 2) or array.shape[-1] != n_records:
         raise ValueError(
             f"parents must have shape ({n_records},) or (n, {n_records}); got {array.shape}"

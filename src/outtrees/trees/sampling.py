@@ -1,9 +1,26 @@
-"""Exact samples by running the elimination backwards.
+"""Exact samples by running the elimination backwards, and by walks where walks are short.
 
 Wilson's algorithm walks until it hits the tree, which takes e^50 steps and more when clusters
-are far apart. Here no walk is made: nodes come back one at a time, and an edge i → j either stays
-or turns out to have led through the returning node m, with the odds in which q_im p_mj stood in
-its weight. The cost is O(T²) per tree at most, whatever the weights.
+are far apart. Run backwards, the elimination makes no walk: nodes come back one at a time, and
+an edge i → j either stays or turns out to have led through the returning node m, with the odds in
+which q_im p_mj stood in its weight. The cost is O(T²) per tree at most, whatever the weights.
+
+Say V are the nodes whose edges turn through m. They become m's children, and m's parent is that
+of the topmost of them above one, i₀; the parents of the others are forgotten. The odds with which
+these had been drawn sum to one over all the trees that end up as the same tree with m, so that
+its law is right, as long as i₀ depends on the tree with m alone.
+
+A step of a walk is cheaper than the return of a node. So only the first nodes, the core, come
+back one and all, then those on the way from a core node to the root; walks that end in this
+subtree, whose law is now right, do the rest. How many steps they take is bounded beforehand: to
+get from w below w takes h_w steps on average,
+
+    h_w s_w = β_w + Σ_{u>w} q_wu h_u,    β_w = Σ_v β_wv,
+
+and the walks from all nodes outside the core together at most the sum of their h_w: they step
+from u, on average, β_u Σ_w (I − P)⁻¹_uw (S − U)⁻¹_wu times, where the first factor is a probability
+and the rest sums to h_w. The core is chosen for the least cost by this bound; where nodes cannot
+leave their cluster, it is all of them.
 """
 
 from __future__ import annotations
@@ -11,19 +28,22 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.trees.elimination import Elimination
-from outtrees.trees.extended import Exponents, ExtendedElimination, doubles, split
+from outtrees.trees.extended import Exponents, ExtendedElimination, doubles, logs, split
 from outtrees.trees.weights import Floats, Ints
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
-Number = TypeVar("Number", np.float64, np.int64)
+# Rates, shares and pivots of the extended range, mantissas and exponents in turn.
+Wide = tuple[Floats, Exponents, Floats, Exponents, Floats, Exponents]
+# P(a column drawn at random stays what it is), and what it becomes if not.
+Alias = tuple[Floats, NDArray[np.uint32]]
 
-_CHUNK = 64  # trees per random stream: fixed, so that the number of threads changes no draw
+_CHUNK = 128  # trees per random stream: fixed, so that the number of threads changes no draw
+_STEPS_PER_NODE = 32  # of a walk, that cost what it costs to bring one node back (measured)
 
 
 @dataclass(frozen=True)
@@ -31,96 +51,172 @@ class SamplingTables:
     """What the sampler looks up; index n stands for the parent of the root."""
 
     order: Ints
-    leaf: Floats  # (n, n) cumulative shares of a node's parents when it left
+    leaf: Alias  # (core, core) the parent of a core node that comes back as a leaf
+    walk: Alias  # (n − core, n) the steps of a walk from the nodes outside the core
     keep: Floats  # (2, n, n + 1) P(never turns) of the edges m → j, j < m, and of the edges i → m
-    total: Floats  # (2, n, n + 1) weight of the same edges when m left
-    total_e: Exponents | None
-    rate: Floats  # (n, n) [i, k], i < k
-    rate_e: Exponents | None
-    share: Floats  # (n + 1, n) [j, k], j < k: transposed, so that the sampler reads along rows
-    share_e: Exponents | None
+    s: Floats  # (n,)
+    rate: Floats  # (n, n + BLOCK) [i, k], i < k
+    share: Floats  # (n + 1, n + BLOCK) [j, k], j < k: transposed, to be read along rows
+    wide: Wide | None  # the same where doubles may not hold them
 
     def draw(self, n_samples: int, rng: np.random.Generator) -> Ints:
         """Return (n_samples, n) parents, −1 at the root."""
-        from outtrees.trees.sampling_kernels import draw_trees
-
-        n = len(self.leaf)
-        trees = np.empty((n_samples, n), dtype=np.intp)
+        trees = np.empty((n_samples, len(self.s)), dtype=np.intp)
         chunks = [trees[lo : lo + _CHUNK] for lo in range(0, n_samples, _CHUNK)]
-        streams = rng.spawn(len(chunks))
-        fields = (self.leaf, self.keep, self.total, self.total_e, self.rate, self.rate_e)
-        names = np.append(self.order, -1)
-
-        def fill(stream: np.random.Generator, chunk: Ints) -> None:
-            parents = np.empty(chunk.shape, dtype=np.uint32)
-            draw_trees(stream, *fields, self.share, self.share_e, parents)
-            chunk[:, self.order] = names[parents]
-
+        states = rng.integers(2**64, size=(len(chunks), 4), dtype=np.uint64)
         if len(chunks) < 2:
-            for stream, chunk in zip(streams, chunks, strict=True):
-                fill(stream, chunk)
+            for state, chunk in zip(states, chunks, strict=True):
+                self._fill(state, chunk)
         else:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                list(pool.map(fill, streams, chunks))
+                list(pool.map(self._fill, states, chunks))
         return trees
+
+    def _fill(self, state: NDArray[np.uint64], trees: Ints) -> None:
+        from outtrees.trees.sampling_kernels import bring_back_core, bring_back_ways
+        from outtrees.trees.walk_kernels import finish_by_walks, renumber
+
+        core, n = len(self.leaf[0]), len(self.s)
+        parents, first, after, via, below = np.empty((5, len(trees), n), dtype=np.uint32)
+        made = np.empty(n, dtype=np.uint32)
+        wide = self.wide or (None,) * 6
+        turns = [self.keep, self.s, self.rate, self.share, *wide, np.empty(1)]
+        bring_back_core(*[state, *self.leaf, *turns, parents, first, after, via, made])
+        if core < n:
+            bring_back_ways(*[state, core, *turns, parents, first, after, via, below, made])
+            finish_by_walks(state, *self.walk, parents, below)
+        renumber(self.order, parents, trees)
 
 
 def as_generator(random_state: RandomState) -> np.random.Generator:
     """Return a generator for any of scikit-learn's and NumPy's ways to seed one."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "random_state must be None, an integer of at least 0 or a NumPy generator; got "
+            f"{random_state!r}"
+        ) from None
 
 
-def sampling_tables(e: Elimination | ExtendedElimination) -> SamplingTables:
-    """Return the tables for a forward pass of either range. O(T²)."""
-    if isinstance(e, Elimination):
-        return _in_range(e)
-    return _extended(e)
+def sampling_tables(
+    e: Elimination | ExtendedElimination, core: int | None = None
+) -> SamplingTables:
+    """Return the tables for a forward pass of either range. O(T²).
 
+    ``core`` is how many nodes are to come back one and all; any number from 1 to n gives the
+    same law. By default it is the one with the least expected cost.
+    """
+    from outtrees.trees.sampling_kernels import BLOCK
 
-def _in_range(e: Elimination) -> SamplingTables:
     n = e.weights.n
-    lower = np.tril(np.ones((n, n), dtype=bool), -1)
-    total = np.column_stack([np.where(lower, e.factors * e.s[:, None], e.factors), e.y * e.s])
     beta = np.exp(e.weights.log_beta - e.log_scale[:, None])[np.ix_(e.order, e.order)]
-    own = np.column_stack([beta, e.rho / e.rho_0])
-    share = np.vstack([e.factors.T, e.y])
+    keep, wide = np.empty((2, n, n + 1)), None
+    rate, share = np.zeros((n, n + BLOCK)), np.zeros((n + 1, n + BLOCK))
+    if isinstance(e, Elimination):
+        rate[:, :n], s = e.factors, e.s
+        share[n, :n] = e.y
+        keep[0] = _keep(e, beta)
+        walk = _walk_lengths(e, beta.sum(axis=1))
+    else:
+        rate[:, :n], s = doubles(e.factors), doubles(e.s)
+        keep[0] = _wide_keep(e)
+        walk = _wide_walk_lengths(e, beta.sum(axis=1))
+        wide = (*e.factors, *_transposed(e), *e.s)
+    share[:n, :n] = rate[:, :n].T
+    # The edges out of m stand in a row; once more, so that the edges into m do.
+    keep[1, :, :n], keep[1, :, n] = keep[0, :, :n].T, 1.0
+    if core is None:
+        core = _cheapest_core(walk)
     return SamplingTables(
         order=e.order,
-        leaf=np.cumsum(np.where(lower, e.factors, 0.0), axis=1),
-        keep=_both_ways(_ratio(own, total)),
-        total=_both_ways(total),
-        total_e=None,
-        rate=e.factors,
-        rate_e=None,
-        share=share,
-        share_e=None,
-    )
-
-
-def _extended(e: ExtendedElimination) -> SamplingTables:
-    n = e.weights.n
-    lower = np.tril(np.ones((n, n), dtype=bool), -1)
-    (rate, rate_e), (s, s_e), (y, y_e) = e.factors, e.s, e.y
-    total = np.column_stack([np.where(lower, rate * s[:, None], rate), y * s])
-    total_e = np.column_stack([np.where(lower, rate_e + s_e[:, None], rate_e), y_e + s_e])
-    scaled = (e.weights.log_beta - e.log_scale[:, None])[np.ix_(e.order, e.order)]
-    own, own_e = split(np.column_stack([scaled, e.log_rho]))
-    own[:, n] *= e.inv_rho_0[0]
-    own_e[:, n] += e.inv_rho_0[1]
-    keep = doubles((_ratio(own, total), own_e - total_e))
-    return SamplingTables(
-        order=e.order,
-        leaf=np.cumsum(np.where(lower, doubles(e.factors), 0.0), axis=1),
-        keep=_both_ways(keep),
-        total=_both_ways(total),
-        total_e=_both_ways(total_e),
+        leaf=_alias(np.tril(rate[:core, :core], -1)),
+        walk=_alias(beta[core:]),
+        keep=keep,
+        s=s,
         rate=rate,
-        rate_e=rate_e,
-        share=np.vstack([rate.T, y]),
-        share_e=np.vstack([rate_e.T, y_e]),
+        share=share,
+        wide=wide,
     )
+
+
+def _alias(weight: Floats) -> Alias:
+    from outtrees.trees.walk_kernels import alias_rows
+
+    tables = np.ones(weight.shape), np.zeros(weight.shape, dtype=np.uint32)
+    alias_rows(np.ascontiguousarray(weight), *tables)
+    return tables
+
+
+def _transposed(e: ExtendedElimination) -> tuple[Floats, Exponents]:
+    """Return the shares [j, k] with those of the root's parent in the last row."""
+    shares = [np.vstack([q.T, y]) for q, y in zip(e.factors, e.y, strict=True)]
+    return np.ascontiguousarray(shares[0]), np.ascontiguousarray(shares[1])
+
+
+def _keep(e: Elimination, beta: Floats) -> Floats:
+    """Return P(never turns) of the edges i → j, and in the last column i → the root's parent."""
+    n = len(e.s)
+    keep = np.empty((n, n + 1))
+    total = np.tril(e.factors * e.s[:, None], -1)
+    total += np.triu(e.factors, 1)
+    keep[:, :n] = _ratio(beta, total)
+    keep[:, n] = _ratio(e.rho / e.rho_0, e.y * e.s)
+    return keep
+
+
+def _wide_keep(e: ExtendedElimination) -> Floats:
+    """Return the same from the extended range."""
+    (q, q_e), (s, s_e), (y, y_e) = e.factors, e.s, e.y
+    n = len(s)
+    keep = np.empty((n, n + 1))
+    scaled = e.weights.log_beta, e.log_scale[:, None]
+    some = max(1, 65536 // n)
+    for lo in range(0, n, some):  # a few rows at a time: β is split anew rather than kept
+        rows = np.arange(lo, min(lo + some, n))
+        log_beta, log_scale = (table[e.order[rows]] for table in scaled)
+        own, own_e = split((log_beta - log_scale)[:, e.order])
+        lower = np.arange(n) < rows[:, None]
+        total = np.where(lower, q[rows] * s[rows, None], q[rows])
+        total_e = np.where(lower, q_e[rows] + s_e[rows, None], q_e[rows])
+        keep[rows, :n] = doubles((_ratio(own, total), own_e - total_e))
+    root, root_e = split(e.log_rho)
+    ratio = _ratio(root * e.inv_rho_0[0], y * s)
+    keep[:, n] = doubles((ratio, root_e + e.inv_rho_0[1] - y_e - s_e))
+    return keep
+
+
+def _walk_lengths(e: Elimination, beta_sum: Floats) -> Floats:
+    """Return h_w, the expected steps of a walk from w until it is below w. O(T²)."""
+    steps = np.zeros(len(beta_sum))
+    for panel in e.panels:
+        lo, hi = panel.lo, panel.hi
+        steps[lo:hi] = panel.inv_su @ (beta_sum[lo:hi] + e.factors[lo:hi, hi:] @ steps[hi:])
+    return steps
+
+
+def _wide_walk_lengths(e: ExtendedElimination, beta_sum: Floats) -> Floats:
+    """Return the same in the extended range, as far as a double goes."""
+    from outtrees.trees.extended_kernels import root_shares
+
+    with np.errstate(divide="ignore"):  # a root that can have no parent
+        steps = split(np.log(beta_sum))
+    root_shares(*e.factors, *e.s, *steps)
+    return np.exp(np.minimum(logs(steps), 600.0))  # e^600 is too many all the same
+
+
+def _cheapest_core(walk: Floats) -> int:
+    """Return how many nodes had best come back one and all.
+
+    c nodes of a random tree and their ways to the root are about √(c n) nodes together.
+    """
+    n = len(walk)
+    size = np.arange(1, n + 1)
+    steps = np.append(np.cumsum(walk[:0:-1])[::-1], 0.0)
+    brought_back = np.minimum(1.25 * np.sqrt(size * n), n)
+    return int(size[np.argmin(steps + _STEPS_PER_NODE * brought_back)])
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
@@ -128,10 +224,3 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
     ratio = np.ones_like(whole)
     np.divide(part, whole, out=ratio, where=whole > 0)
     return ratio
-
-
-def _both_ways(table: NDArray[Number]) -> NDArray[Number]:
-    """Return the table [i, j] twice: the rows of edges out of m, and of edges into m."""
-    into = table.copy()
-    into[:, :-1] = table[:, :-1].T
-    return np.stack([table, into])

@@ -1,81 +1,143 @@
-"""Compiled loop of the tree sampler; imported at first use only, since it loads numba.
+"""Compiled loops of the tree sampler; imported at first use only, since it loads numba.
 
-Arrays are indexed in full and never sliced, since a slice inside a compiled loop counts
-references; and nodes are unsigned, since a signed index is checked for being negative.
+The trees are under construction in ``parents``, where n stands for the root's parent and nodes
+have the numbers in which they left; they come back in the opposite order. Nothing is allocated or
+sliced here, since either would make compiled loops count references; and nodes are unsigned, since
+a signed index is checked for being negative.
+
+The tables of the turns are ``keep`` … ``left``: see ``SamplingTables``. The six before ``left`` are
+the extended range's rates, shares and pivots with their exponents, or None.
 """
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from outtrees.trees.walk_kernels import compiled, inlined, step, uniform
+
+BLOCK = 8  # entries of a row that are looked at together
 _NONE = np.uint32(0xFFFFFFFF)
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-_inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+_ONE = np.uint32(1)
+_ZERO = np.uint32(0)
+_WIDE = np.uint32(0xFFFFFFFE)
+_SMALL = 1e-270  # below this, doubles may have lost parts of a weight
 
 
-@_inlined
-def _parent_of_leaf(u, leaf, m):  # type: ignore[no-untyped-def]
-    """Return the first j < m at which the cumulative share exceeds u, starting near u m."""
-    j = np.uint32(u * m)
-    u *= leaf[m, m - 1]
-    while j > 0 and leaf[m, np.uint32(j - np.uint32(1))] > u:
-        j = np.uint32(j - np.uint32(1))
-    while leaf[m, j] <= u:
-        j = np.uint32(j + np.uint32(1))
-    return j
+@inlined
+def _turning_time(left, rate, share, i, j, stage):  # type: ignore[no-untyped-def]
+    """Return the node k > stage at which the parts rate[i, k] share[j, k] pass ``left``.
 
-
-@_inlined
-def _turning_time(u, total, total_e, rate, rate_e, share, share_e, i, j, stage):  # type: ignore[no-untyped-def]
-    """Return the node k > stage through which the edge i → j turns.
-
-    Of the edge's weight ``total`` when node ``stage`` left, q_ik p_kj came through k; u is what
-    a uniform draw leaves after the part β_ij that never turns.
+    The rows end in BLOCK zeros, so that the last block can be read in full.
     """
-    n = len(rate)
-    left = u * total
+    n = np.uint64(len(rate))
+    stage = np.uint64(stage)
+    k = stage + np.uint64(1)
+    while k < n:
+        total = 0.0
+        before = np.uint64(0)
+        for d in range(BLOCK):  # without a branch, which would be missed
+            total += rate[i, k + np.uint64(d)] * share[j, k + np.uint64(d)]
+            before += np.uint64(total <= left)
+        if before < np.uint64(BLOCK):
+            return np.uint32(k + before)
+        left -= total
+        k += np.uint64(BLOCK)
+    # The parts sum to the whole but for rounding: take the last that is not zero.
+    for k in range(n - np.uint64(1), stage, -1):
+        if rate[i, k] * share[j, k] > 0.0:
+            return np.uint32(k)
+    return np.uint32(n)
+
+
+@compiled
+def _wide_turning_time(  # type: ignore[no-untyped-def]
+    left, rate, rate_e, share, share_e, s, s_e, i, j, stage
+):
+    """Return the same in the extended range, ``left`` being a fraction of the edge's weight."""
+    n = len(s)
+    i, j, stage = np.intp(i), np.intp(j), np.intp(stage)
+    if i < stage:
+        total, total_e = rate[i, stage], rate_e[i, stage]
+    else:
+        total, total_e = share[j, stage] * s[stage], share_e[j, stage] + s_e[stage]
+    left *= total
+    last = n
     for k in range(stage + 1, n):
         part = rate[i, k] * share[j, k]
-        if rate_e is not None:
-            e = rate_e[i, k] + share_e[j, k] - total_e
-            part *= np.int64((min(max(e, -1023), 1023) + 1023) << 52).view(np.float64)  # 2^e
-        if part > left:
-            return k
+        if part > 0.0:
+            last = k
+        e = rate_e[i, k] + share_e[j, k] - total_e
+        part *= np.int64((min(max(e, -1023), 1023) + 1023) << 52).view(np.float64)  # 2^e
         left -= part
-    # The parts sum to one but for rounding: take the last that is not zero.
-    for k in range(n - 1, stage, -1):
-        if rate[i, k] * share[j, k] > 0.0:
-            return k
-    return n
+        if left < 0.0:
+            return np.uint32(k)
+    return np.uint32(last)  # as above: the parts sum to the whole but for rounding
 
 
-@_compiled
-def draw_trees(  # type: ignore[no-untyped-def]
-    rng, leaf, keep, total, total_e, rate, rate_e, share, share_e, parents
-):
-    """Fill each row of ``parents`` with one tree; n stands for the root's parent.
+@inlined
+def _drawn_turn(state, keep, s, rate, share, wide, left, i, j, stage):  # type: ignore[no-untyped-def]
+    """Return the node through which the edge i → j turns out to lead, n if it is what it is.
 
-    Nodes come back in the opposite order to the one they left in. Which edges turn through
-    node m was settled when the edges were made (``first[:, m]``, a linked list), so a tree costs
-    one draw per edge ever made, about two per node. All trees take a step together: node m's
-    rows are then read from the cache.
+    Of the edge's weight when node ``stage`` (one of its ends) left, β_ij never turns and
+    q_ik p_kj came through k. ``_WIDE`` comes back where that is a question for
+    :func:`_wide_turning_time`, with ``left`` set. (Asked from here, loops would count references.)
     """
-    n = len(rate)
+    n = np.uint32(len(s))
+    into = i < stage
+    u = uniform(state) - (keep[1, stage, i] if into else keep[0, stage, j])
+    if u < 0.0:
+        return n
+    total = rate[i, stage] if into else share[j, stage] * s[stage]
+    if wide and (j == n or total < _SMALL):
+        left[0] = u
+        return _WIDE
+    return _turning_time(u * total, rate, share, i, j, stage)
+
+
+@compiled
+def bring_back_core(  # type: ignore[no-untyped-def]
+    state,
+    leaf,
+    other,
+    keep,
+    s,
+    rate,
+    share,
+    wr,
+    wr_e,
+    wp,
+    wp_e,
+    ws,
+    ws_e,
+    left,
+    parents,
+    first,
+    after,
+    via,
+    made,
+):
+    """Bring back the first nodes, as many as ``leaf`` has rows, one and all.
+
+    Which edges turn through node m was settled when the edges were made (``first[:, m]``, a
+    linked list), so a tree costs one draw per edge ever made, about two per node. All trees take
+    a step together: node m's rows are then read from the cache.
+    """
+    n = np.uint32(len(s))
     count = len(parents)
-    first = np.full((count, n + 1), _NONE, np.uint32)
-    after = np.empty((count, n), np.uint32)
-    via = np.zeros((count, n), np.uint32)
-    made = np.empty(n, np.uint32)
-    for m in range(n):
+    for t in range(count):
+        for v in range(n):
+            first[t, v] = _NONE
+            via[t, v] = _ZERO
+    for stage in range(len(leaf)):
+        m = np.uint32(stage)
         for t in range(count):
             made[0] = m
-            n_made = 1
+            n_made = _ONE
             i = first[t, m]
             if m == 0:
-                parents[t, 0] = n
+                parents[t, m] = n
             elif i == _NONE:  # nobody turned: m comes back as a leaf
-                parents[t, m] = _parent_of_leaf(rng.random(), leaf, m)
+                parents[t, m] = step(state, leaf, other, m)
             else:
                 top = i
                 if after[t, i] != _NONE:
@@ -85,26 +147,111 @@ def draw_trees(  # type: ignore[no-untyped-def]
                         top = v if v < top else top
                         v = after[t, v]
                     v = parents[t, top]
-                    while v < np.uint32(n):  # up to the via-node nearest to the root
-                        if via[t, v] == m:
-                            top = v
+                    while v < n:  # up to the via-node nearest to the root
+                        top = v if via[t, v] == m else top
                         v = parents[t, v]
                 parents[t, m] = parents[t, top]
                 while i != _NONE:
                     parents[t, i] = m
                     made[n_made] = i
-                    n_made += 1
+                    n_made += _ONE
                     i = after[t, i]
             for new in range(n_made):
                 i = made[new]
                 j = parents[t, i]
-                side = 0 if new == 0 else 1
-                other = j if new == 0 else i
-                u = rng.random() - keep[side, m, other]
-                if u >= 0.0:
-                    exponent = 0 if total_e is None else total_e[side, m, other]
-                    k = _turning_time(
-                        u, total[side, m, other], exponent, rate, rate_e, share, share_e, i, j, m
-                    )
+                k = _drawn_turn(state, keep, s, rate, share, wr is not None, left, i, j, m)
+                if wr is not None and k == _WIDE:
+                    k = _wide_turning_time(left[0], wr, wr_e, wp, wp_e, ws, ws_e, i, j, m)
+                if k < n:
+                    after[t, i] = first[t, k]
+                    first[t, k] = i
+
+
+@compiled
+def bring_back_ways(  # type: ignore[no-untyped-def]
+    state,
+    core,
+    keep,
+    s,
+    rate,
+    share,
+    wr,
+    wr_e,
+    wp,
+    wp_e,
+    ws,
+    ws_e,
+    left,
+    parents,
+    first,
+    after,
+    via,
+    below,
+    made,
+):
+    """Bring back those nodes ≥ ``core`` that lie on the way from a core node to the root.
+
+    Node m comes back through those i whose edge turns through it, if core nodes hang on them. i₀
+    is the smallest of them that still has a core node below it once all hang on m.
+    ``below[t, v]`` counts the children of v on such ways; at 0, v is forgotten again. It ends as
+    the mark of who is in the tree.
+    """
+    n = np.uint32(len(s))
+    core = np.uint32(core)
+    for t in range(len(parents)):
+        for v in range(n):
+            below[t, v] = n if v < core else _ZERO  # more than a core node can lose
+    for stage in range(core, n):
+        m = np.uint32(stage)
+        for t in range(len(parents)):
+            n_made = _ZERO
+            i = first[t, m]
+            while i != _NONE:
+                if below[t, i] > _ZERO:
+                    made[n_made] = i
+                    n_made += _ONE
+                i = after[t, i]
+            if n_made == _ZERO:
+                continue
+            top = made[0]
+            if n_made > _ONE:
+                for new in range(n_made):
+                    via[t, made[new]] = m
+                for new in range(n_made):
+                    v = parents[t, made[new]]
+                    while v < n:
+                        below[t, v] -= _ONE
+                        if below[t, v] > _ZERO or via[t, v] == m:
+                            break
+                        v = parents[t, v]
+                n_via, n_made, top = n_made, _ZERO, _NONE
+                for new in range(n_via):
+                    i = made[new]
+                    if below[t, i] > _ZERO:
+                        made[n_made] = i
+                        n_made += _ONE
+                        top = i if i < top else top
+                v = parents[t, top]
+                while v < n:
+                    top = v if via[t, v] == m else top
+                    v = parents[t, v]
+                v = parents[t, top]
+                while v < n:  # m takes the place of what hung there
+                    below[t, v] += _ONE
+                    if below[t, v] > _ONE:
+                        break
+                    v = parents[t, v]
+            parents[t, m] = parents[t, top]
+            below[t, m] = n_made
+            for new in range(n_made):
+                parents[t, made[new]] = m
+            made[n_made] = m
+            for new in range(n_made + _ONE):
+                i = made[new]
+                j = parents[t, i]
+                k = _drawn_turn(state, keep, s, rate, share, wr is not None, left, i, j, m)
+                if wr is not None and k == _WIDE:
+                    k = _wide_turning_time(left[0], wr, wr_e, wp, wp_e, ws, ws_e, i, j, m)
+                if k < n:
                     after[t, i] = first[t, k]
                     first[t, k] = i

@@ -1,0 +1,263 @@
+"""Compiled moves between out-trees with few children; imported at first use, since it loads numba.
+
+Edges are listed by child: those of u are ``start[u] … start[u + 1] − 1``, with their parents in
+order. The tree is ``edge[u]``, the number of u's edge, −1 at a root; ``parent`` and the number of
+``children`` follow from it. Every move leaves Π weights, limited to ``most`` children, as it is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from outtrees.trees.walk_kernels import compiled, uniform
+
+
+@compiled
+def _find(start, to, u, v):  # type: ignore[no-untyped-def]
+    """Return the number of the edge u → v, −1 if it is not listed."""
+    lo, hi = start[u], start[u + 1]
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if to[middle] < v:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo if lo < start[u + 1] and to[lo] == v else -1
+
+
+@compiled
+def _is_above(parent, u, v):  # type: ignore[no-untyped-def]
+    """Return whether v is u or descends from it."""
+    while v >= 0:
+        if v == u:
+            return True
+        v = parent[v]
+    return False
+
+
+@compiled
+def _hang(edge, parent, children, to, u, e):  # type: ignore[no-untyped-def]
+    """Give u the edge e, −1 to make it a root."""
+    if parent[u] >= 0:
+        children[parent[u]] -= 1
+    edge[u] = e
+    parent[u] = to[e] if e >= 0 else -1
+    if parent[u] >= 0:
+        children[parent[u]] += 1
+
+
+@compiled
+def redraw_parent(  # type: ignore[no-untyped-def]
+    state, start, to, log_weight, log_root, forest, most, price, work, edge, parent, children, u
+):
+    """Draw u's parent anew, given all else: any listed record that is not below u and has room.
+
+    A record without room costs ``price`` nats, so that a tree with too many children can be
+    mended; inf for the law itself. In a forest u may become a root; the root of a single tree
+    stays.
+    """
+    if parent[u] < 0 and not forest:
+        return
+    count = start[u + 1] - start[u]
+    best = -np.inf
+    for i in range(count + 1):
+        work[i] = -np.inf
+        if i == count:
+            if forest:
+                work[i] = log_root[u]
+        else:
+            v = to[start[u] + i]
+            held = children[v] - (1 if v == parent[u] else 0)
+            if (held < most or price < np.inf) and not _is_above(parent, u, v):
+                work[i] = log_weight[start[u] + i] - (price if held >= most else 0.0)
+        best = max(best, work[i])
+    total = 0.0
+    for i in range(count + 1):
+        total += math.exp(work[i] - best)
+    left = uniform(state) * total
+    chosen = -1
+    for i in range(count + 1):
+        if work[i] > -np.inf:
+            chosen = i
+            left -= math.exp(work[i] - best)
+            if left < 0.0:
+                break
+    _hang(edge, parent, children, to, u, start[u] + chosen if chosen < count else -1)
+
+
+@compiled
+def exchange_root(  # type: ignore[no-untyped-def]
+    state, start, to, log_weight, log_root, most, price, work, edge, parent, children, u
+):
+    """Make u the root of a single tree, and hang the old root below u; accept or go back.
+
+    The old root's parent is drawn from those of its parents that are below u, in proportion to
+    the weights; so what is left of the odds are the two sums, there and back.
+    """
+    r = u
+    while parent[r] >= 0:
+        r = parent[r]
+    if r == u or log_root[u] == -np.inf:
+        return
+    old = edge[u]
+    there = _sum_below(start, to, log_weight, most, price, work, parent, children, r, u)
+    if there == -np.inf:
+        return
+    left = uniform(state)
+    chosen = -1
+    for i in range(start[r], start[r + 1]):
+        if work[i - start[r]] > -np.inf:
+            chosen = i
+            left -= math.exp(work[i - start[r]] - there)
+            if left < 0.0:
+                break
+    _hang(edge, parent, children, to, u, -1)
+    _hang(edge, parent, children, to, r, chosen)
+    # As if u were still to be hung: its old parent is counted as having lost it.
+    back = _sum_below(start, to, log_weight, most, price, work, parent, children, u, r)
+    odds = log_root[u] + there - log_root[r] - back
+    if math.log(1.0 - uniform(state)) >= odds:
+        _hang(edge, parent, children, to, r, -1)
+        _hang(edge, parent, children, to, u, old)
+
+
+@compiled
+def _sum_below(  # type: ignore[no-untyped-def]
+    start, to, log_weight, most, price, work, parent, children, r, u
+):
+    """Return the log of r's weights to parents below u with room once u's own edge is cut."""
+    best = -np.inf
+    for i in range(start[r], start[r + 1]):
+        v = to[i]
+        work[i - start[r]] = -np.inf
+        if (children[v] < most or price < np.inf) and _is_above(parent, u, v):
+            cost = price if children[v] >= most else 0.0
+            work[i - start[r]] = log_weight[i] - cost
+            best = max(best, work[i - start[r]])
+    if best == -np.inf:
+        return best
+    total = 0.0
+    for i in range(start[r + 1] - start[r]):
+        total += math.exp(work[i] - best)
+    return best + math.log(total)
+
+
+@compiled
+def exchange_parents(  # type: ignore[no-untyped-def]
+    state, start, to, log_weight, edge, parent, children, u, w
+):
+    """Let u and w, neither above the other, exchange their parents; accept or go back."""
+    if u == w or parent[u] < 0 or parent[w] < 0 or parent[u] == parent[w]:
+        return
+    there, back = _find(start, to, u, parent[w]), _find(start, to, w, parent[u])
+    if there < 0 or back < 0 or _is_above(parent, u, w) or _is_above(parent, w, u):
+        return
+    odds = log_weight[there] + log_weight[back] - log_weight[edge[u]] - log_weight[edge[w]]
+    if math.log(1.0 - uniform(state)) < odds:
+        _hang(edge, parent, children, to, u, there)
+        _hang(edge, parent, children, to, w, back)
+
+
+@compiled
+def exchange_places(  # type: ignore[no-untyped-def]
+    state, start, to, log_weight, log_root, edge, parent, children, moved, u, w
+):
+    """Let u and w trade places in the tree, children and all; accept or leave it.
+
+    ``moved`` is where the new edges are noted until all are known to be listed.
+    """
+    if u == w:
+        return
+    odds = 0.0
+    for x in range(len(parent)):
+        moved[x] = -2
+        p = parent[x]
+        if x != u and x != w and p != u and p != w:
+            continue
+        old = log_weight[edge[x]] if p >= 0 else log_root[x]
+        if x in (u, w):  # takes the parent of the other, which may be x itself
+            other = w if x == u else u
+            p = parent[other]
+            p = other if p == x else p
+        else:
+            p = w if p == u else u
+        e = _find(start, to, x, p) if p >= 0 else -1
+        if p >= 0 and e < 0:
+            return
+        moved[x] = e
+        odds += (log_weight[e] if p >= 0 else log_root[x]) - old
+    if math.log(1.0 - uniform(state)) < odds:
+        for x in range(len(parent)):
+            if moved[x] > -2:
+                _hang(edge, parent, children, to, x, moved[x])
+
+
+@compiled
+def sweep(  # type: ignore[no-untyped-def]
+    state,
+    start,
+    to,
+    log_weight,
+    log_root,
+    forest,
+    most,
+    price,
+    work,
+    moved,
+    edge,
+    parent,
+    children,
+    n_sweeps,
+    counts,
+    root_counts,
+):
+    """Make ``n_sweeps`` rounds of one move of each kind per record, counting edges after each."""
+    n = len(parent)
+    for _ in range(n_sweeps):
+        for _ in range(n):
+            u, w = int(uniform(state) * n), int(uniform(state) * n)
+            redraw_parent(
+                state,
+                start,
+                to,
+                log_weight,
+                log_root,
+                forest,
+                most,
+                price,
+                work,
+                edge,
+                parent,
+                children,
+                u,
+            )
+            if not forest:
+                exchange_root(
+                    state,
+                    start,
+                    to,
+                    log_weight,
+                    log_root,
+                    most,
+                    price,
+                    work,
+                    edge,
+                    parent,
+                    children,
+                    w,
+                )
+            if price == np.inf:
+                exchange_parents(state, start, to, log_weight, edge, parent, children, u, w)
+                kind = uniform(state)  # rare, since it looks at every record
+                x = parent[u] if kind < 0.125 else w if kind < 0.25 else -1
+                if x >= 0:
+                    exchange_places(
+                        state, start, to, log_weight, log_root, edge, parent, children, moved, u, x
+                    )
+        for u in range(n):
+            if edge[u] >= 0:
+                counts[edge[u]] += 1
+            else:
+                root_counts[u] += 1

@@ -1,0 +1,177 @@
+"""Trees with few children: sampled frequencies against enumeration, and each move by itself."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from outtrees.errors import NoSpanningTreeError
+from outtrees.trees import limited_kernels as kernels
+from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.enumeration import EnumeratedDistribution
+from outtrees.trees.limited import _Chain, _Lists, _summary, _surplus, limited_trees
+from weightings import random_weights
+
+
+def listed(log_beta):
+    child, parent = np.nonzero(log_beta > -np.inf)
+    return child, parent, log_beta[child, parent]
+
+
+class Limited:
+    """The law itself: every tree with at most so many children, one by one."""
+
+    def __init__(self, log_beta, log_root, most, roots):
+        slow = EnumeratedDistribution(log_beta, log_root, roots)
+        obeys = (_surplus(slow.trees, most) == 0) & (slow.probabilities > 0)
+        self.share = slow.probabilities[obeys].sum()
+        self.trees = slow.trees[obeys]
+        self.probabilities = slow.probabilities[obeys] / self.share
+
+    def edges(self, child, parent):
+        return ((self.trees[:, child] == parent).T * self.probabilities).sum(axis=1)
+
+    def roots(self):
+        return self.probabilities @ (self.trees < 0)
+
+    def p_value(self, trees):
+        index = {tuple(tree): i for i, tree in enumerate(self.trees)}
+        observed = np.bincount([index[tuple(t)] for t in trees], minlength=len(self.trees))
+        expected = self.probabilities * len(trees)
+        often = expected >= 5
+        observed = np.append(observed[often], observed[~often].sum())
+        expected = np.append(expected[often], expected[~often].sum())
+        if expected[-1] < 5:
+            observed, expected = observed[:-1], expected[:-1]
+        return chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1)
+
+
+CASES = [
+    (5, 1, "single", 0.0),
+    (5, 2, "single", 0.0),
+    (5, 1, "any", 0.0),
+    (6, 2, "any", 0.3),
+    (6, 2, "single", 0.3),
+]
+
+
+@pytest.mark.parametrize(("T", "most", "roots", "forbidden"), CASES)
+def test_frequencies_are_those_of_every_tree(T, most, roots, forbidden):
+    log_beta, log_root = random_weights(np.random.default_rng(T), T, 1.5)
+    log_beta[np.random.default_rng(1).random((T, T)) < forbidden] = -np.inf
+    right = Limited(log_beta, log_root, most, roots)
+    edges = listed(log_beta)
+    found = limited_trees(
+        *edges, log_root, most, roots=roots, n_sweeps=4000, n_chains=3, random_state=0
+    )
+    edge, root = right.edges(*edges[:2]), right.roots()
+    # Batch means of rare edges are rough: 0.002 stands for what 60 batches may not show.
+    assert (np.abs(found.edge_frequencies - edge) <= 5 * found.edge_errors + 2e-3).all()
+    assert (np.abs(found.root_frequencies - root) <= 5 * found.root_errors + 2e-3).all()
+    assert found.edge_errors.max() < 0.02
+    assert found.r_hat < 1.02
+    assert abs(found.obeying - right.share) < 5 * np.sqrt(0.25 / 1000)
+    assert found.trees.shape == (60, T)
+    assert (_surplus(found.trees, most) == 0).all()
+
+
+MOVES = {
+    "redraw": lambda c, u, w: kernels.redraw_parent(
+        *[c.state, *c.lists.arrays, np.inf, c.work, c.edge, c.parent, c.children, u]
+    ),
+    "root": lambda c, u, w: kernels.exchange_root(
+        *[c.state, *c.lists.arrays[:4], c.lists.most, np.inf, c.work],
+        *[c.edge, c.parent, c.children, u],
+    ),
+    "parents": lambda c, u, w: kernels.exchange_parents(
+        *[c.state, *c.lists.arrays[:3], c.edge, c.parent, c.children, u, w]
+    ),
+    "places": lambda c, u, w: kernels.exchange_places(
+        *[c.state, *c.lists.arrays[:4], c.edge, c.parent, c.children, c.moved, u, w]
+    ),
+    "places-with-parent": lambda c, u, w: (
+        c.parent[u] >= 0
+        and kernels.exchange_places(
+            *[c.state, *c.lists.arrays[:4], c.edge, c.parent, c.children, c.moved, u, c.parent[u]]
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("roots", ["single", "any"])
+@pytest.mark.parametrize("name", MOVES)
+def test_each_move_leaves_the_law_as_it_is(name, roots):
+    """From exact draws of the law, one move: exact draws of the law, and not the same ones."""
+    if name == "root" and roots == "any":
+        pytest.skip("a forest's roots come and go with redrawn parents")
+    rng = np.random.default_rng(3)
+    log_beta, log_root = random_weights(rng, 5)
+    right = Limited(log_beta, log_root, 2, roots)
+    lists = _Lists.of(CandidateTrees(*listed(log_beta), log_root, roots=roots), 2)
+    starts = right.trees[rng.choice(len(right.trees), size=8000, p=right.probabilities)]
+    first = rng.integers(5, size=8000)
+    second = (first + rng.integers(1, 5, size=8000)) % 5
+    chain = _Chain(lists, starts[0], rng)
+    after, children = np.empty_like(starts), np.empty_like(starts)
+    for i, (tree, u, w) in enumerate(zip(starts, first, second, strict=True)):
+        chain._set(tree)
+        MOVES[name](chain, u, w)
+        after[i], children[i] = chain.parent, chain.children
+    np.testing.assert_array_equal(children, (after[:, :, None] == np.arange(5)).sum(axis=1))
+    assert (after != starts).any(axis=1).mean() > 0.02
+    assert right.p_value(after) > 1e-4
+
+
+def test_the_moves_alone_reach_every_tree():
+    """Without exact trees in between, and with one child at most: paths."""
+    rng = np.random.default_rng(4)
+    log_beta, log_root = random_weights(rng, 4)
+    right = Limited(log_beta, log_root, 1, "single")
+    assert len(right.trees) == 24
+    lists = _Lists.of(CandidateTrees(*listed(log_beta), log_root), 1)
+    chain = _Chain(lists, np.array([-1, 0, 0, 0]), rng)  # a star: to be mended first
+    assert chain.children.max() == 1
+    trees = []
+    for _ in range(3000):
+        chain._sweep(40, np.inf)  # apart enough to count as independent
+        trees.append(chain.parent.copy())
+    assert right.p_value(trees) > 1e-4
+
+
+def test_what_cannot_be():
+    star = np.full((5, 5), -np.inf)
+    star[1:, 0] = 0.0
+    with pytest.raises(NoSpanningTreeError, match=r"at most 2 children; .* one with 4\. Allow"):
+        limited_trees(*listed(star), np.zeros(5), 2)
+    for change, message in [
+        ({"max_children": 0}, "max_children must be an integer of at least 1; got 0"),
+        ({"max_children": 1.5}, "got 1.5"),
+        ({"n_chains": 1}, "n_chains must be an integer of at least 2; got 1"),
+        ({"n_sweeps": 3}, "n_sweeps must be an integer of at least 20; got 3"),
+    ]:
+        arguments = {"max_children": 4, **change}
+        with pytest.raises(ValueError, match=message):
+            limited_trees(*listed(star), np.zeros(5), **arguments)
+
+
+def test_a_limit_that_binds_nobody():
+    """Each round then starts from an independent tree, and the errors are those of counting."""
+    log_beta, log_root = random_weights(np.random.default_rng(5), 8)
+    exact = CandidateTrees(*listed(log_beta), log_root)
+    found = limited_trees(*listed(log_beta), log_root, 7, n_sweeps=1000, random_state=1)
+    assert found.obeying == 1.0
+    p = exact.edge_marginals
+    counting = np.sqrt(p * (1 - p) / 4000)
+    assert 0.8 < np.median(found.edge_errors / counting) < 1.2
+    assert np.abs((found.edge_frequencies - p) / counting).max() < 5
+    again = limited_trees(*listed(log_beta), log_root, 7, n_sweeps=1000, random_state=1)
+    np.testing.assert_array_equal(found.trees, again.trees)
+
+
+def test_chains_that_disagree_are_seen():
+    stuck = np.zeros((2, 20, 1))
+    stuck[0] = 1.0
+    assert _summary(stuck, 10)[2] == np.inf
+    apart = np.full((2, 20, 1), 0.3)
+    apart[0] = 0.7
+    assert _summary(apart, 10)[2] > 1.1
+    assert _summary(np.full((2, 20, 1), 0.5), 10)[2] == pytest.approx(1.0, abs=0.01)
