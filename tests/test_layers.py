@@ -15,6 +15,8 @@ LAYER = {
     "errors": 0,
     "records": 1,
     "mutations": 2,
+    # Work units know nothing of what they carry.
+    "units": 2,
     "trees": 3,
     "likelihood": 4,
     "learning": 5,
@@ -23,12 +25,12 @@ LAYER = {
     "store": 7,
     # Tables of records need all of the above: models, trees, pictures and files.
     "ancestry": 8,
-    "cli": 9,
-    # Bundled data are records; experiments use the whole library; __init__ names it.
+    # Bundled data are records; experiments use the whole library, the command line runs them.
     "datasets": 1,
     "experiments": 9,
-    "__init__": 10,
-    "__main__": 10,
+    "cli": 10,
+    "__init__": 11,
+    "__main__": 11,
 }
 FORBIDDEN = {("trees", "records"), ("trees", "mutations")}
 

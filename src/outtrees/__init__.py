@@ -9,10 +9,12 @@ from outtrees.errors import (
     NoSpanningTreeError,
     OutTreesError,
     RecordsError,
+    RunFolderError,
 )
 
 if TYPE_CHECKING:
     from outtrees.ancestry import Ancestry
+    from outtrees.ancestry.populations import fit_populations
     from outtrees.estimators import (
         BayesianOutTree,
         OutTreeClassifier,
@@ -38,7 +40,9 @@ __all__ = [
     "OutTreesError",
     "Records",
     "RecordsError",
+    "RunFolderError",
     "__version__",
+    "fit_populations",
     "load",
     "read_matrix",
     "read_records",
@@ -55,6 +59,7 @@ _AT_FIRST_USE = {
     "OutTreeImputer": "outtrees.estimators",
     "OutTreeDistribution": "outtrees.trees",
     "Records": "outtrees.records",
+    "fit_populations": "outtrees.ancestry.populations",
     "load": "outtrees.store",
     "read_matrix": "outtrees.records",
     "read_records": "outtrees.records",

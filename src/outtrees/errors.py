@@ -19,3 +19,7 @@ class RecordsError(OutTreesError, ValueError):
 
 class ModelFileError(OutTreesError, ValueError):
     """A model that cannot be saved, or a file that is no model, is damaged or is refused."""
+
+
+class RunFolderError(OutTreesError, ValueError):
+    """A folder of results that belongs to another run, or is damaged."""

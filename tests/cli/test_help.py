@@ -8,7 +8,7 @@ import pytest
 
 import outtrees
 
-COMMANDS = ["ancestry", "density", "label", "impute", "sample", "show"]
+COMMANDS = ["ancestry", "populations", "density", "label", "impute", "sample", "show", "reproduce"]
 # The command line without the package's own __init__: what it alone imports.
 ALONE = f"""
 import sys, types
@@ -30,7 +30,7 @@ def test_help_lists_the_commands(outtrees):
     result = outtrees("--help")
     assert result.exit_code == 0
     listed = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("  ")]
-    assert [word for word in listed if word in COMMANDS][-6:] == COMMANDS
+    assert [word for word in listed if word in COMMANDS][-len(COMMANDS) :] == COMMANDS
     assert "..." not in result.stdout.replace("[ARGS]...", "")  # no help is cut
 
 
@@ -38,8 +38,9 @@ def test_help_lists_the_commands(outtrees):
 def test_help_of_each_command(outtrees, command):
     result = outtrees(command, "--help")
     assert result.exit_code == 0
-    for option in ("--seed", "--quiet", "--json", "--debug"):
+    for option in ("--quiet", "--json", "--debug"):
         assert option in result.stdout
+    assert ("--seed" in result.stdout) == (command != "reproduce")  # which has seeds of its own
     if command not in ("sample", "show"):
         assert "--check" in result.stdout
         assert "--jobs" in result.stdout

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from outtrees.cli.options import fit_options, out_folder, table_options
+from outtrees.cli.scheduler import check_scheduler, scheduler_option, spread_over
 
 # As named in `outtrees.mutations.MUTATIONS`, which is not imported for the sake of --help.
 MUTATIONS = [
@@ -49,6 +50,7 @@ FILES = ("densities.csv", "model.safetensors")
     help="Largest number of steps.",
 )
 @out_folder
+@scheduler_option
 @fit_options
 def command(**options: Any) -> None:
     """Log-density of each record of TABLE, by a model learned from TABLE or saved before.
@@ -61,6 +63,7 @@ def command(**options: Any) -> None:
     from outtrees.cli.running import running, tell_records
 
     with running("density", options) as screen:
+        check_scheduler(options["scheduler"])
         if options["out"] is not None:
             check_folder(options["out"], FILES)
         records = load_records(options)
@@ -102,7 +105,7 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
         n_jobs=options["jobs"],
         random_state=options["seed"],
     )
-    with screen.busy("fitting"):
+    with screen.busy("fitting"), spread_over(options["scheduler"]):
         model.fit(found.X)
     scores = model.score_samples(found.X)
     screen.summary.update(

@@ -17,11 +17,13 @@ from outtrees.cli.failing import exit_code, one_line
 # Each module holds one `command`.
 COMMANDS = {
     "ancestry": "outtrees.cli.ancestry",
+    "populations": "outtrees.cli.populations",
     "density": "outtrees.cli.density",
     "label": "outtrees.cli.label",
     "impute": "outtrees.cli.impute",
     "sample": "outtrees.cli.sample",
     "show": "outtrees.cli.show",
+    "reproduce": "outtrees.cli.reproduce",
 }
 
 

@@ -1,0 +1,251 @@
+"""Many populations in one table, each fitted on its own, on many cores or machines."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from outtrees.ancestry.estimator import Ancestry
+from outtrees.ancestry.population_records import Populations, digest_of
+from outtrees.errors import RecordsError
+from outtrees.estimators.validation import check_params
+from outtrees.mutations.checks import as_generator
+from outtrees.records import Records, read_records
+from outtrees.records.column import first_ten
+from outtrees.units import RunFolder, run_units_into
+from outtrees.views.exchange_table import to_csv
+from outtrees.views.tables import Table
+
+PARENTS, LABELS, POPULATIONS = "parents.csv", "labels.csv", "populations.csv"
+# Up to so many records all pairs take part, as in `Ancestry`. That this machine has little memory
+# left, for which `Ancestry` leaves pairs aside too, must not change results here.
+MOST_DENSE = 4000
+
+
+@dataclass(frozen=True)
+class PopulationFits:
+    """What came of fitting many populations.
+
+    Attributes
+    ----------
+    folder : Path
+        Where parents.csv, populations.csv and, with labels, labels.csv are.
+    table : Table
+        A row for each population: records, log_likelihood, iterations, converged, expected_right
+        (number of right parents expected in the consensus tree), dropped_mass (the share of
+        probability on parents that were no candidates, None if all took part), failure (empty if
+        it was fitted).
+    """
+
+    folder: Path
+    table: Table
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """The populations that could not be fitted, with the reasons."""
+        rows = zip(self.table["population"], self.table["failure"], strict=True)
+        return {name: reason for name, reason in rows if reason}
+
+
+def fit_populations(
+    ancestry: Ancestry,
+    table: Any,
+    by: str | None = None,
+    out: str | os.PathLike[str] = "populations",
+    *,
+    sequences: Any = None,
+    min_support: float = 0.1,
+    n_jobs: int | None = None,
+    scheduler: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PopulationFits:
+    """Return what came of fitting each population of a table on its own, and write their parents.
+
+    Records of different populations are never related, as with a column of kind "group"; but here
+    each population has parameters of its own and is a unit of work of its own. Kinds of columns and
+    their categories are those of the whole table.
+
+    Parameters
+    ----------
+    ancestry : Ancestry
+        How to fit; it is not changed. Its `known_parents` and `forbidden` may name records of any
+        population.
+    table : path, data frame, mapping of columns, or Records
+        See `outtrees.records.read_records`. Records that are read already need groups.
+    by : str
+        The column that names each record's population.
+    out : path
+        The folder for the results. If it holds a part of this same run, the run goes on there; a
+        folder of another run is refused.
+    sequences : path or mapping, optional
+    min_support : float
+        Parents less probable than this are not listed.
+    n_jobs : int, optional
+        Populations at the same time, as in joblib.
+    scheduler : str, optional
+        The address of a Dask scheduler whose workers do the work.
+    progress : callable, optional
+        Called as progress(finished, total).
+
+    Notes
+    -----
+    The bytes written do not depend on where populations were fitted, in which order, or how often
+    the run was interrupted. (Between different kinds of processors the last digits may differ.)
+    With candidates="auto", all pairs take part in populations of up to 4,000 records, however much
+    memory there is. A population that cannot be fitted is listed with the reason, and tried again
+    when the run is repeated. Time and memory of each are those of `Ancestry.fit`; here, one
+    population at a time is held beside the table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = {
+    ...     "case": ["a1", "a2", "a3", "b1", "b2"],
+    ...     "site": ["A", "A", "A", "B", "B"],
+    ...     "day": [0, 3, 6, 0, 2],
+    ... }
+    >>> model = Ancestry(id="case", kinds={"day": "date"}, waiting_mean=3.0, waiting_sd=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = fit_populations(model, table, by="site", out=folder)
+    ...     print((found.folder / "parents.csv").read_text().splitlines()[0])
+    population,child,parent,support,rank
+    >>> found.table["population"], found.table["records"], found.failures
+    (['A', 'B'], [3, 2], {})
+    """
+    check_params(ancestry)
+    if ancestry.root is not None:
+        raise ValueError(
+            f"root={ancestry.root!r} names one record, but every population has a root of its "
+            f"own; say known_parents={{{ancestry.root!r}: None}} instead"
+        )
+    records = _read(ancestry, table, by, sequences)
+    populations = Populations(records, ancestry.known_parents, ancestry.forbidden)
+    bare = clone(ancestry).set_params(
+        known_parents=None, forbidden=None, progress=None, random_state=None
+    )
+    state = ancestry.random_state
+    seed = None if state is None else int(as_generator(state).integers(2**63))
+    folder = RunFolder(out, digest_of(records), _settings(ancestry, min_support), seed)
+    failures = run_units_into(
+        folder,
+        fit_population,
+        populations,
+        data=(bare, min_support),
+        n_jobs=n_jobs,
+        scheduler=scheduler,
+        progress=progress,
+    )
+    return PopulationFits(folder.path, _merge(folder, populations, failures))
+
+
+def fit_population(
+    unit: tuple[Records, dict[str, Any]],
+    data: tuple[Ancestry, float],
+    seed: np.random.SeedSequence,
+) -> dict[str, Any]:
+    """Return the parents of one population and what was learned, as data that JSON knows."""
+    records, known = unit
+    ancestry, min_support = data
+    model = clone(ancestry).set_params(**known, random_state=np.random.default_rng(seed))
+    if model.candidates == "auto":
+        model.set_params(candidates="dense" if len(records) <= MOST_DENSE else "knn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told by `converged`
+        model.fit(records)
+    dropped = model.dropped_mass_
+    result = {
+        "records": len(records),
+        "log_likelihood": float(model.log_likelihood_),
+        "iterations": int(model.n_iter_),
+        "converged": bool(model.converged_),
+        "expected_right": float(model.expected_right_),
+        "dropped_mass": None if dropped is None else float(dropped.mean),
+        "parameters": model.describe(),
+        "warnings": list(model.warnings_),
+        "parents": dict(model.parents(min_support)),
+    }
+    if any(column.kind == "label" for column in records.columns):
+        result["labels"] = dict(model.predict_labels())
+    return result
+
+
+def _read(ancestry: Ancestry, table: Any, by: str | None, sequences: Any) -> Records:
+    if isinstance(table, Records):
+        if by is not None or sequences is not None:
+            raise RecordsError(
+                "these records are read already; name the populations when reading, "
+                "kinds={'site': 'group'}, and join sequences then"
+            )
+        return table
+    kinds = dict(ancestry.kinds or {})
+    if by is not None:
+        others = [name for name, kind in kinds.items() if kind == "group" and name != by]
+        if others or kinds.get(by, "group") != "group":
+            raise RecordsError(
+                f"by={by!r} names the populations, but kinds make it {kinds.get(by)!r} and "
+                f"{first_ten(others) or 'nothing'} the group; leave these kinds out"
+            )
+        kinds[by] = "group"
+    for name, kind in ((ancestry.until, "date"), (ancestry.censored, "categorical")):
+        if name is not None:
+            kinds.setdefault(name, kind)
+    return read_records(table, id=ancestry.id, kinds=kinds, sequences=sequences)
+
+
+def _settings(ancestry: Ancestry, min_support: float) -> dict[str, Any]:
+    """Return what results depend on besides the records: options, and the version."""
+    from importlib.metadata import version
+
+    aside = ("progress", "random_state", "id", "kinds")  # the records show what became of these
+    options = {name: value for name, value in ancestry.get_params().items() if name not in aside}
+    options = {name: _plain(value) for name, value in options.items()}
+    return {**options, "min_support": min_support, "outtrees": version("outtrees")}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+def _merge(folder: RunFolder, populations: Populations, failures: Mapping[str, str]) -> Table:
+    """Write the tables of all populations, one population in memory at a time."""
+    said = ("log_likelihood", "iterations", "converged", "expected_right", "dropped_mass")
+    rows: dict[str, list[Any]] = {name: [] for name in ("population", "records", *said, "failure")}
+    labelled = any(column.kind == "label" for column in populations.records.columns)
+    headers = {PARENTS: ("child", "parent", "support", "rank")}
+    if labelled:
+        headers[LABELS] = ("record", "column", "label", "support", "error")
+    sizes = populations.sizes()
+    for name in populations:
+        rows["population"].append(name)
+        rows["records"].append(sizes[name])
+        rows["failure"].append(failures.get(name, ""))
+    for file, columns in headers.items():
+        with folder.merged(file) as text:
+            text.write(to_csv({"population": [], **{column: [] for column in columns}}))
+            for name in populations:
+                found = None if name in failures else folder.read(name)
+                if file == PARENTS:
+                    for key in said:
+                        rows[key].append(None if found is None else found[key])
+                if found is not None:
+                    part = found[file.removesuffix(".csv")]
+                    whole = {"population": [name] * len(part["support"]), **part}
+                    text.write(to_csv(whole).split("\n", 1)[1])
+    table = Table(rows)
+    with folder.merged(POPULATIONS) as text:
+        text.write(to_csv(table))
+    return table

@@ -1,0 +1,181 @@
+"""`outtrees populations`: who came from whom, in each of many populations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outtrees.cli.ancestry import command as ancestry
+from outtrees.cli.scheduler import check_scheduler, scheduler_option
+from outtrees.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from outtrees.ancestry.population_records import Populations
+    from outtrees.cli.cost import Cost
+    from outtrees.records import Records
+
+# Options of `outtrees ancestry` that make no sense for many populations: names of single records,
+# matrices of all pairs, and checkpoints, which every population is.
+_ELSEWHERE = {
+    "group": None,
+    "distances": None,
+    "log_weights": None,
+    "root": None,
+    "checkpoint": None,
+}
+
+
+@click.command("populations", short_help="The same for many populations, on many machines.")
+@click.option("--by", metavar="COLUMN", required=True, help="The column of populations.")
+@scheduler_option
+def command(**options: Any) -> None:
+    """Probable parents of every record of TABLE, each population fitted on its own.
+
+    Populations go to several cores (--jobs, all by default) or machines (--scheduler); results do
+    not depend on which. Writes parents.csv and populations.csv to --out, and a file for each
+    population as soon as it is done: a run that was interrupted goes on where it stopped.
+    """
+    from outtrees.cli.ancestry_inputs import check_options, load, make_model
+    from outtrees.cli.cost import told_beforehand
+    from outtrees.cli.failing import CommandError
+    from outtrees.cli.folder import check_folder
+    from outtrees.cli.running import estimator, running, tell_records
+
+    options = {**options, **_ELSEWHERE, "group": options["by"]}
+    with running("populations", options) as screen:
+        Ancestry = estimator("outtrees.ancestry", "Ancestry")
+        from outtrees.ancestry.population_records import Populations
+        from outtrees.ancestry.populations import fit_populations
+
+        check_options(options)
+        check_scheduler(options["scheduler"])
+        if options["out"] is None:
+            raise CommandError("--out FOLDER is expected: results of populations go to files")
+        check_folder(options["out"])
+        given = load(options)
+        tell_records(screen, given.records)
+        for sentence in given.notes:
+            screen.say(sentence)
+        populations = Populations(given.records)
+        if told_beforehand(screen, _cost(populations, given.cost, options), options["check"]):
+            return
+        model = make_model(Ancestry, given, options)
+        with _counting(screen, "populations") as progress:
+            found = fit_populations(
+                model,
+                given.records,
+                out=options["out"],
+                min_support=options["min_support"],
+                n_jobs=_jobs(options),
+                scheduler=options["scheduler"],
+                progress=progress,
+            )
+        _tell(screen, found)
+        if len(found.failures) == len(found.table["population"]):
+            raise CommandError("no population could be fitted; the reasons stand above")
+        screen.finish()
+
+
+# The options of `outtrees ancestry` come before those of its own.
+command.params = [p for p in ancestry.params if p.name not in _ELSEWHERE] + command.params
+
+
+def _jobs(options: Mapping[str, Any]) -> int | None:
+    """Return how many populations at a time: all cores here, what there is on a scheduler."""
+    if options["jobs"] is None:
+        return -1 if options["scheduler"] is None else None
+    return int(options["jobs"])
+
+
+def _cost(populations: Populations, whole: Cost, options: Mapping[str, Any]) -> Cost:
+    """Return what it takes: the largest populations together in memory, all of them in time."""
+    from joblib import effective_n_jobs  # type: ignore[import-untyped]
+
+    sizes = populations.sizes()
+    jobs = effective_n_jobs(_jobs(options)) if options["scheduler"] is None else 1
+    largest = sorted(sizes, key=lambda name: sizes[name])[-jobs:]
+    where = "" if options["scheduler"] is None else ", by one worker"
+    return whole._replace(
+        what=f"ancestry of {len(sizes):,} populations{where}",
+        groups=list(sizes.values()),
+        evaluations=whole.evaluations / jobs,
+        guessed=None if whole.guessed is None else whole.guessed / jobs,
+        memory=sum(_memory(populations[name][0], options) for name in largest),
+        remedy="Use fewer --jobs, --candidates knn, or a machine with more memory.",
+    )
+
+
+def _memory(records: Records, options: Mapping[str, Any]) -> int:
+    """Return the bytes that one population takes here."""
+    from outtrees.ancestry.memory import candidate_bytes, needed_bytes
+    from outtrees.ancestry.populations import MOST_DENSE
+
+    if options["scheduler"] is not None:  # fitted elsewhere, cut out and packed here
+        return 24 * sum(column.values.size for column in records.columns)
+    way = options["candidates"]
+    if way == "dense" or (way == "auto" and len(records) <= MOST_DENSE):
+        return needed_bytes(records)
+    return candidate_bytes(records, options["n_candidates"])
+
+
+@contextmanager
+def _counting(screen: Screen, title: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of (finished, total) that moves a bar on stderr, on a terminal only."""
+    if screen.quiet or not sys.stderr.isatty():
+        yield lambda finished, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda finished, total: bar.update(task, completed=finished, total=total)
+
+
+def _tell(screen: Screen, found: Any) -> None:
+    """Print a row for each population, and a line for each that failed."""
+    from outtrees.ancestry.populations import LABELS, PARENTS, POPULATIONS
+
+    table = dict(found.table)
+    failures = found.failures
+    fitted = [i for i, reason in enumerate(table.pop("failure")) if not reason]
+    shown = {name: [cells[i] for i in fitted] for name, cells in table.items()}
+    shown["converged"] = ["yes" if yes else "no" for yes in shown["converged"]]
+    if fitted:
+        screen.say()
+        screen.table(shown, whole=f"all are in {found.folder / POPULATIONS}")
+        right, records = sum(shown["expected_right"]), sum(shown["records"])
+        share = f"{right:.1f} of {records} ({right / records:.0%})"
+        screen.say(f"\nexpected number of right parents: {share}, in the consensus trees")
+    unsettled = shown["converged"].count("no")
+    if unsettled:
+        screen.warn(f"{unsettled} populations had not converged; raise --max-iter")
+    for name, reason in failures.items():
+        screen.warn(f"population {name!r} could not be fitted: {reason}")
+    names = [name for name in (PARENTS, LABELS, POPULATIONS) if (found.folder / name).exists()]
+    screen.say("\nfiles written:")
+    for name in names:
+        screen.say(f"  {found.folder / name}")
+    screen.summary["files"] = {name: str(found.folder / name) for name in names}
+    screen.summary["populations"] = len(table["population"])
+    screen.summary["failures"] = failures
+    screen.summary["expected_right"] = sum(shown["expected_right"])
