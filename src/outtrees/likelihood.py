@@ -11,7 +11,9 @@ from scipy.special import logsumexp
 
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array, as_generator, check_count
+from outtrees.mutations.edges import check_edges
 from outtrees.trees import OutTreeDistribution
+from outtrees.trees.candidates import CandidateTrees
 
 # Pairs whose log-densities are held at once: 32 MB.
 _PAIRS_AT_ONCE = 2**22
@@ -34,6 +36,33 @@ def tree_distribution(
     OutTreeDistribution(4 records, roots='single')
     """
     return OutTreeDistribution(mutation.log_conditional(X, X), mutation.log_root(X))
+
+
+def candidate_trees(
+    mutation: Mutation,
+    X: ArrayLike,  # (T, D)
+    child: ArrayLike,  # (E,)
+    parent: ArrayLike,  # (E,)
+) -> CandidateTrees:
+    """Return the distribution over those out-trees of the records whose edges are listed.
+
+    Its log_z leaves out all other trees, so log Z ≥ its log_z: **a lower bound**, and
+    log_z − (T − 1) log T is a lower bound of the tdid log-likelihood. With all T (T − 1) pairs
+    listed both are exact. The weights cost O(E D) here; what the distribution costs is said there.
+
+    Examples
+    --------
+    >>> from outtrees.mutations import GaussianMutation
+    >>> X = np.array([[0.0], [0.1], [5.0], [5.2]])
+    >>> mutation = GaussianMutation(transition="identity").start(X)
+    >>> some = candidate_trees(mutation, X, [0, 1, 2, 2, 3], [1, 0, 3, 1, 2])
+    >>> some.log_z < tree_distribution(mutation, X).log_z
+    True
+    """
+    records = np.asarray(X)
+    check_edges(child, parent, len(records), "candidate_trees")
+    log_weight = mutation.log_beta_edges(records, child, parent)
+    return CandidateTrees(child, parent, log_weight, mutation.log_root(records))
 
 
 def log_number_of_trees(n_samples: int) -> float:

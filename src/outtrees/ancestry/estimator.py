@@ -19,13 +19,14 @@ from outtrees.ancestry import later, questions, reporting
 from outtrees.ancestry.columns import DateOptions, ModelColumn, model_columns
 from outtrees.ancestry.exports import Exports
 from outtrees.ancestry.fitted import Fitted
+from outtrees.ancestry.fitting import fit_table
 from outtrees.ancestry.given import forbidden_pairs, known_parents, matrix_column, named, row_of
-from outtrees.ancestry.memory import refuse_too_large
+from outtrees.ancestry.memory import checked_plan
 from outtrees.errors import NoSpanningTreeError, RecordsError
 from outtrees.estimators.validation import check_params
-from outtrees.learning.ancestry import PossibleEdges, fit_lineage, possible_edges
+from outtrees.learning.candidates import Constraints, PossibleEdges, constraints
+from outtrees.learning.candidates.lost import lost_mass
 from outtrees.mutations.checks import as_generator
-from outtrees.mutations.columns import Lineage
 from outtrees.records import Records, read_records
 from outtrees.views.tables import Table
 
@@ -76,13 +77,20 @@ class Ancestry(Exports, BaseEstimator):
     known_parents : mapping of str to str, optional
         From a child to its parent, None for a known root; besides a column of kind "parent".
     forbidden : iterable of (child, parent), optional
+    candidates : {"auto", "dense", "knn"}
+        Which possible parents take part: all of them ("dense"), or each record's best ("knn"), by
+        the fitted changes of all columns. "auto" takes all unless they would not fit into memory,
+        or a group has more than 4,000 records; it then says so in `warnings_`.
+    n_candidates : int
+        How many, at most, with "knn".
     max_iter : int
     tol : float
         The fit ends when an iteration gains less than this for each record.
     random_state : int, Generator or None
         For sampled trees, predicted labels and simulations.
     progress : callable, optional
-        Called as progress(iteration, log_posterior).
+        Called as progress(iteration, log_posterior). If it has a method `say`, that is told in
+        words what is under way.
 
     Attributes
     ----------
@@ -95,6 +103,9 @@ class Ancestry(Exports, BaseEstimator):
         Log-likelihood + log-prior after each iteration; they never fall.
     converged_ : bool
     n_iter_ : int
+    dropped_mass_ : LostMass, or None
+        With "knn": the share of probability on possible parents that are no candidates, its mean
+        over a sample of records with its standard error. None if all took part.
     warnings_ : list of str
         What a careful reader should know.
 
@@ -103,8 +114,10 @@ class Ancestry(Exports, BaseEstimator):
     Supports are conditional on the fitted parameters; the uncertainty of these is not in them.
     Columns are taken as independent given the parent; columns that repeat each other make supports
     too sure. Parents that are no record at all are covered by `generations` only as far as links
-    add; a missing common parent of two records makes one of them the parent of the other. O(T³)
-    time and O(T²) memory in the largest group.
+    add; a missing common parent of two records makes one of them the parent of the other.
+
+    All pairs take O(T²) memory and up to O(T³) time in the largest group; candidates take
+    O(T · n_candidates) memory.
 
     Examples
     --------
@@ -141,6 +154,8 @@ class Ancestry(Exports, BaseEstimator):
         "root": [str, Integral, None],
         "known_parents": [dict, None],
         "forbidden": ["array-like", list, None],
+        "candidates": [StrOptions({"auto", "dense", "knn"})],
+        "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state", np.random.Generator],
@@ -168,6 +183,8 @@ class Ancestry(Exports, BaseEstimator):
         root: str | None = None,
         known_parents: Mapping[str, str | None] | None = None,
         forbidden: Iterable[tuple[str, str]] | None = None,
+        candidates: str = "auto",
+        n_candidates: int = 20,
         max_iter: int = 100,
         tol: float = 1e-5,
         random_state: Any = None,
@@ -191,6 +208,8 @@ class Ancestry(Exports, BaseEstimator):
         self.root = root
         self.known_parents = known_parents
         self.forbidden = forbidden
+        self.candidates = candidates
+        self.n_candidates = n_candidates
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -206,6 +225,7 @@ class Ancestry(Exports, BaseEstimator):
         sequences: Any = None,
         distances: ArrayLike | str | os.PathLike[str] | None = None,
         log_weights: ArrayLike | str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn how columns change and sum over all trees.
 
@@ -219,11 +239,15 @@ class Ancestry(Exports, BaseEstimator):
             Between the records, [child, parent]; a file has identities in its first row and
             column, in any order. Distances count as one more column; log-weights, log p(child |
             parent), are added to the others.
+        checkpoint : path, optional
+            A file that keeps what the fit has reached after each iteration. If it is there
+            already, from a fit of the same table with the same settings that was interrupted, the
+            fit goes on from it, and ends with the same bits. Delete it when the fit is done.
         """
         check_params(self)
         self._check_generation_time()
         self.table_ = self._read(table, sequences)
-        refuse_too_large(self.table_)
+        plan = checked_plan(self.table_, self.candidates, self.n_candidates)
         columns = self._columns(distances, log_weights)
         if not columns:
             raise RecordsError(
@@ -231,30 +255,31 @@ class Ancestry(Exports, BaseEstimator):
                 "dates, sequences, places, categories, numbers, distances or log-weights"
             )
         try:
-            edges = self._possible_edges()
-            fit = fit_lineage(
-                Lineage(
-                    tuple(column.kernel for column in columns), self.generations, self.background
-                ),
-                [column.values for column in columns],
-                edges,
-                roots=self.roots,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                progress=self.progress,
-            )
+            given = self._constraints()
+            fit, edges = fit_table(self, columns, given, plan.way, checkpoint)
         except NoSpanningTreeError as error:
             raise named(error, self.table_) from error
         self.lineage_ = fit.lineage
         self.root_rate_ = fit.root_rate
         self.objectives_ = fit.objectives
-        self.n_iter_ = len(fit.objectives) - 1
+        self.n_iter_ = fit.n_iter
         self.converged_ = fit.converged
         self.column_names_ = [column.name for column in columns]
         self.column_values_ = [column.values for column in columns]
         self.edges_ = PossibleEdges(fit.pairs.child, fit.pairs.parent, *edges[2:])
         self._bundle = None
-        self.warnings_ = reporting.careful_words(self)
+        self.dropped_mass_ = None
+        if plan.way == "knn":
+            self._say("probability of parents that are no candidates")
+            self.dropped_mass_ = lost_mass(
+                fit.lineage,
+                self.column_values_,
+                given,
+                self.edges_,
+                roots=self.roots,
+                root_rate=fit.root_rate,
+            )
+        self.warnings_ = [plan.why] * bool(plan.why) + reporting.careful_words(self)
         if not fit.converged:
             warnings.warn(
                 f"the fit had not converged after {self.max_iter} iterations; raise max_iter",
@@ -262,6 +287,12 @@ class Ancestry(Exports, BaseEstimator):
                 stacklevel=2,
             )
         return self
+
+    def _say(self, text: str) -> None:
+        """Tell the display of progress, if it takes words, what is under way."""
+        say = getattr(self.progress, "say", None)
+        if say is not None:
+            say(text)
 
     def _check_generation_time(self) -> None:
         if self.generation_time is None:
@@ -311,9 +342,9 @@ class Ancestry(Exports, BaseEstimator):
                 columns.append(matrix_column(name, given, self.table_))
         return columns
 
-    def _possible_edges(self) -> PossibleEdges:
+    def _constraints(self) -> Constraints:
         records = self.table_
-        return possible_edges(
+        return constraints(
             len(records),
             records.groups,
             known_parents(records, self.known_parents),
@@ -423,7 +454,11 @@ class Ancestry(Exports, BaseEstimator):
 
     def describe(self) -> list[str]:
         """Return the fitted parameters in words, one sentence each."""
-        return reporting.parameter_sentences(self.fitted)
+        sentences = reporting.parameter_sentences(self.fitted)
+        dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
+        if dropped is not None:
+            sentences.append(reporting.dropped_sentence(dropped))
+        return sentences
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "lineage_")

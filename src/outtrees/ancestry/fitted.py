@@ -95,5 +95,16 @@ class Fitted:
 
     def supports(self, parents: Index) -> Array:
         """Return how probable each record's parent is in this tree (T,)."""
-        lookup = self.support_of
-        return np.array([lookup[child, parent] for child, parent in enumerate(parents.tolist())])
+        T = len(self.records)
+        code = self.edges.child.astype(np.int64) * T + self.edges.parent
+        order = np.argsort(code, kind="stable")
+        child = np.flatnonzero(parents >= 0)
+        wanted = child * T + parents[child]
+        place = np.minimum(np.searchsorted(code[order], wanted), max(len(order) - 1, 0))
+        lost = np.flatnonzero(code[order][place] != wanted)
+        if len(lost):
+            u = int(child[lost[0]])
+            raise KeyError(f"{parents[u]} is not among the possible parents of {u}")
+        result = self.trees.root_marginals.copy()
+        result[child] = self.trees.edge_marginals[order][place]
+        return result

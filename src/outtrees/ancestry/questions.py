@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from outtrees.ancestry.fitted import Fitted
+from outtrees.learning.candidates.choices import log_sums
 from outtrees.learning.messages import draw_states
 from outtrees.mutations.columns import Sticky, Waiting
 from outtrees.views.tables import Table
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+_PAIRS_AT_ONCE = 1_000_000  # of new and fitted records
 
 
 class RankedParents(NamedTuple):
@@ -85,15 +87,16 @@ def log_density(fitted: Fitted) -> Array:
     How well the other records foretell this one: low values are outliers. A record without any
     possible parent gets its density without one.
     """
-    result = fitted.log_root.copy()
+    T = len(fitted.records)
     order = np.argsort(fitted.edges.child, kind="stable")
     child = fitted.edges.child[order]
-    ends = np.flatnonzero(np.diff(child)) + 1
-    for rows in np.split(order, ends):
-        if len(rows):
-            result[fitted.edges.child[rows[0]]] = logsumexp(fitted.log_weight[rows]) - np.log(
-                len(rows)
-            )
+    sums = log_sums(child, fitted.log_weight[order], T)
+    number = np.bincount(child, minlength=T)
+    # Possible parents that are no candidates hardly add to the sum, but to their number.
+    choices = number if fitted.edges.choices is None else fitted.edges.choices
+    result = fitted.log_root.copy()
+    has = number > 0
+    result[has] = sums[has] - np.log(choices[has])
     return result
 
 
@@ -105,7 +108,9 @@ def what_if_table(fitted: Fitted, known: Mapping[int, int], min_change: float) -
     T, ids = len(fitted.records), fitted.records.ids
     child = np.concatenate([fitted.edges.child, np.arange(T)])
     parent = np.concatenate([fitted.edges.parent, np.full(T, -1)])
-    rows = [i for i in np.argsort(-abs(after - before)) if abs(after - before)[i] >= min_change]
+    change = abs(after - before)
+    order = np.argsort(-change)
+    rows = order[change[order] >= min_change].tolist()
     return Table(
         {
             "child": [ids[child[i]] for i in rows],
@@ -160,7 +165,38 @@ def place_table(
     min_support: float,
 ) -> Table:
     """Return the probable parents of records that came later, each as a new leaf."""
-    n, T = len(new_ids), len(fitted.records)
+    rows: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "rank": []}
+    T, lost = len(fitted.records), []
+    step = max(1, _PAIRS_AT_ONCE // T)
+    for low in range(0, len(new_ids), step):
+        some = slice(low, low + step)
+        values = [cells[some] for cells in new_values]
+        table = _placed(fitted, values, None if new_groups is None else new_groups[some])
+        for name, logs in zip(new_ids[some], table, strict=True):
+            if np.isneginf(logs).all():
+                lost.append(name)
+                continue
+            support = np.exp(logs - logsumexp(logs))
+            order = np.argsort(-support, kind="stable")
+            kept = (support[order] >= min_support) & (support[order] > 0)
+            for rank, v in enumerate(order[kept].tolist(), start=1):
+                rows["child"].append(name)
+                rows["parent"].append(fitted.records.ids[v] if v < T else "")
+                rows["support"].append(float(support[v]))
+                rows["rank"].append(rank)
+    if lost:
+        warnings.warn(
+            f"{len(lost)} new records can have no parent among the fitted ones, the first is "
+            f"{lost[0]!r}: check its date or group",
+            UserWarning,
+            stacklevel=3,
+        )
+    return Table(rows)
+
+
+def _placed(fitted: Fitted, new_values: Sequence[Array], new_groups: Any) -> Array:
+    """Return the log-weights of all fitted records as parents, and of being a root (n, T + 1)."""
+    n, T = len(new_values[0]), len(fitted.records)
     child, parent = (side.ravel() for side in np.indices((n, T)))
     possible = np.ones(n * T, dtype=bool)
     if new_groups is not None:
@@ -170,34 +206,13 @@ def place_table(
             possible &= kernel.possible(new, old, child, parent)
     child, parent = child[possible], parent[possible]
     pairs = fitted.lineage.pairs(new_values, fitted.values, child, parent)
-    log_weight = fitted.lineage.log_beta(pairs)
     table = np.full((n, T + 1), -np.inf)
-    table[child, parent] = log_weight
+    table[child, parent] = fitted.lineage.log_beta(pairs)
     if fitted.roots == "any":
         choices = np.maximum(np.bincount(child, minlength=n), 1)
         table[:, :T] += (np.log1p(-fitted.root_rate) - np.log(choices))[:, None]
         table[:, T] = fitted.lineage.log_root(new_values) + np.log(fitted.root_rate)
-    lost = np.flatnonzero(np.isneginf(table).all(axis=1))
-    if len(lost):
-        warnings.warn(
-            f"{len(lost)} new records can have no parent among the fitted ones, the first is "
-            f"{new_ids[lost[0]]!r}: check its date or group",
-            UserWarning,
-            stacklevel=3,
-        )
-    rows: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "rank": []}
-    for i, name in enumerate(new_ids):
-        if i in lost:
-            continue
-        support = np.exp(table[i] - logsumexp(table[i]))
-        order = np.argsort(-support, kind="stable")
-        kept = (support[order] >= min_support) & (support[order] > 0)
-        for rank, v in enumerate(order[kept].tolist(), start=1):
-            rows["child"].append(name)
-            rows["parent"].append(fitted.records.ids[v] if v < T else "")
-            rows["support"].append(float(support[v]))
-            rows["rank"].append(rank)
-    return Table(rows)
+    return table
 
 
 def labels_table(fitted: Fitted, n_trees: int, random_state: Any) -> Table:

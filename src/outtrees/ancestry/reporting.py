@@ -7,16 +7,18 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.questions import log_density, ranked_parents
+from outtrees.learning.candidates.choices import log_sums
+from outtrees.learning.candidates.lost import LostMass
 from outtrees.mutations.columns import Sticky, Substitution, Waiting
 from outtrees.views import exchange
 from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
 from outtrees.views.tables import Table
 
 _LEAST_SUPPORT = 1e-3  # candidates below this are not in the report
+_MUCH_DROPPED = 0.01  # probability of parents that are no candidates that is worth a warning
 _EPOCH = date(1970, 1, 1)
 
 
@@ -43,12 +45,25 @@ def parameter_sentences(fitted: Fitted) -> list[str]:
     return sentences
 
 
+def dropped_sentence(dropped: LostMass) -> str:
+    """Return the probability that candidates leave out, with its error, in words."""
+    return (
+        f"parents that are no candidates hold {dropped.mean:.2g} ± {dropped.error:.1g} of a "
+        f"record's probability (a sample of {dropped.n_records} records)."
+    )
+
+
 def careful_words(ancestry: Any) -> list[str]:
     """Return what a careful reader of the results should know."""
     words = []
     if not ancestry.converged_:
         words.append(
             f"The fit had not converged after {ancestry.n_iter_} iterations; raise max_iter."
+        )
+    if ancestry.dropped_mass_ is not None and ancestry.dropped_mass_.mean > _MUCH_DROPPED:
+        words.append(
+            f"Parents that are no candidates hold {ancestry.dropped_mass_.mean:.1%} of the "
+            "probability; raise n_candidates."
         )
     for name, share in zip(ancestry.column_names_, ancestry.lineage_.outlier_shares, strict=True):
         if share > 0.5:
@@ -99,7 +114,7 @@ def report_data(ancestry: Any, command: str | None) -> ReportData:
             fitted.edges.parent, fitted.trees.edge_marginals, minlength=T
         ),
         log_density=log_density(fitted),
-        parameters=parameter_sentences(fitted),
+        parameters=ancestry.describe(),
         warnings=ancestry.warnings_,
         trace=ancestry.objectives_,
         provenance=provenance,
@@ -119,27 +134,33 @@ def _report_column(column: Any) -> ReportColumn:
 def _report_edges(fitted: Fitted) -> list[ReportEdge]:
     """Return the candidates worth showing, with what each column says for them."""
     T = len(fitted.records)
-    mean = np.full((len(fitted.names), T), -np.inf)  # log of the average candidate's p
     order = np.argsort(fitted.edges.child, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(fitted.edges.child[order])) + 1):
-        if len(rows):
-            child = fitted.edges.child[rows[0]]
-            mean[:, child] = logsumexp(fitted.log_columns[:, rows], axis=1) - np.log(len(rows))
+    child = fitted.edges.child[order]
+    number = np.bincount(child, minlength=T)
+    mean = np.full((len(fitted.names), T), -np.inf)  # log of the average candidate's p
+    has = number > 0
+    for c, row in enumerate(fitted.log_columns):
+        mean[c, has] = log_sums(child, row[order], T)[has] - np.log(number[has])
     ranked = ranked_parents(fitted)
     shown = ranked.support >= _LEAST_SUPPORT
     for tree in (fitted.consensus, fitted.mode):  # whose edges are always shown
         shown |= tree.parents[ranked.child] == ranked.parent
+    child, parent, edge = ranked.child[shown], ranked.parent[shown], ranked.edge[shown]
     E = len(fitted.edges.child)
-    result = []
-    for i in np.flatnonzero(shown):
-        child, parent = int(ranked.child[i]), int(ranked.parent[i])
-        edge = ranked.edge[i]
-        own = fitted.log_columns[:, edge] if edge < E else fitted.log_alone[:, child]
-        # Without any candidate there is nothing to compare with.
-        evidence = np.where(np.isfinite(mean[:, child]), own - mean[:, child], 0.0)
-        support = float(ranked.support[i])
-        result.append(ReportEdge(child, parent, support, tuple(evidence.tolist())))
-    return result
+    listed = edge < E
+    own = fitted.log_alone[:, child]
+    own[:, listed] = fitted.log_columns[:, edge[listed]]
+    # Without any candidate there is nothing to compare with.
+    compared = np.isfinite(mean[:, child])
+    evidence = np.where(compared, own - np.where(compared, mean[:, child], 0.0), 0.0)
+    rows = zip(
+        child.tolist(),
+        parent.tolist(),
+        ranked.support[shown].tolist(),
+        map(tuple, evidence.T.tolist()),
+        strict=True,
+    )
+    return [ReportEdge(*row) for row in rows]
 
 
 # Files -------------------------------------------------------------------------------------

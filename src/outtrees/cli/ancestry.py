@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -60,6 +61,13 @@ _model = together(
                  help="Whether an outlying cell costs a bounded amount."),
     click.option("--max-iter", type=click.IntRange(min=1), default=100, show_default=True,
                  help="Largest number of iterations."),
+    click.option("--candidates", type=click.Choice(["auto", "dense", "knn"]), default="auto",
+                 show_default=True, help="All possible parents take part (dense), or each record's "
+                 "best (knn); auto: all, unless that is too much."),
+    click.option("--n-candidates", type=click.IntRange(min=1), default=20, show_default=True,
+                 help="How many parents of each record take part, with knn."),
+    click.option("--checkpoint", type=click.Path(), metavar="FILE", help="Keep what the fit has "
+                 "reached there; a run that was killed goes on from it."),
 )  # fmt: skip
 
 
@@ -86,6 +94,7 @@ def command(**options: Any) -> None:
     """
     from outtrees.cli.ancestry_inputs import check_options, fit, load, make_model
     from outtrees.cli.ancestry_outputs import FILES, find, tell, writers
+    from outtrees.cli.ancestry_progress import told_progress
     from outtrees.cli.cost import told_beforehand
     from outtrees.cli.folder import check_folder
     from outtrees.cli.outputs import name_files, write_files
@@ -100,15 +109,19 @@ def command(**options: Any) -> None:
         tell_records(screen, given.records)
         for sentence in given.notes:
             screen.say(sentence)
+        if given.warning:
+            screen.warn(given.warning)
         if told_beforehand(screen, given.cost, options["check"]):
             return
         model = make_model(Ancestry, given, options)
-        with screen.progress("weighing all trees", options["max_iter"]) as progress:
-            fit(model, given, progress)
+        with told_progress(screen, options["max_iter"]) as progress:
+            fit(model, given, progress, options["checkpoint"])
         for warning in model.warnings_:
             screen.warn(warning)
         found = find(model, options)
         write_files(screen, options["out"], writers(screen, model, found, options))
+        if options["checkpoint"] is not None:
+            Path(options["checkpoint"]).unlink(missing_ok=True)  # it has served
         tell(screen, model, found, options)
         name_files(screen)
         screen.finish()

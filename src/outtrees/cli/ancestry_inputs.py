@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 # What a fit takes, in sums over all trees as dense as those of the trial. Measured on 50 to 600
 # records: 14 to 160 with dates, whose order leaves few cycles, 110 to 870 without.
 _DATED, _UNDATED = 40, 350
+# Of a fit on candidates, in seconds: at the start, for each record, and for each pair of records
+# that is looked at; and the share of pairs within the windows of dates.
+_SPARSE_SECONDS, _IN_WINDOW = (15.0, 6e-4, 2e-8), 0.2
 # Options that the estimator takes under the same name.
 _SAME = (
     *("id", "roots", "root", "generations", "background", "strict_dates", "ties", "clock"),
     *("waiting_mean", "waiting_sd", "date_uncertainty", "until", "censored", "substitution"),
-    "max_iter",
+    *("max_iter", "candidates", "n_candidates"),
 )
 
 
@@ -35,6 +38,7 @@ class Given(NamedTuple):
     forbidden: list[tuple[str, str]]
     notes: list[str]  # sentences on how something was read
     cost: Cost
+    warning: str = ""  # if not all pairs of records take part
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -70,6 +74,7 @@ def load(options: Mapping[str, Any]) -> Given:
             options["generation_time"], options["encoding"], options["max_bytes"]
         )
         notes.append(sentence)
+    cost, warning = _cost(records, options)
     ids = records.ids
     place = {name: row for row, name in enumerate(ids)}
     if options["root"] is not None and options["root"] not in place:
@@ -82,7 +87,8 @@ def load(options: Mapping[str, Any]) -> Given:
         known_parents=_known_parents(options, place),
         forbidden=[pair_of(text, place, "--forbid") for text in options["forbid"]],
         notes=notes,
-        cost=_cost(records),
+        cost=cost,
+        warning=warning,
     )
 
 
@@ -167,18 +173,30 @@ def _matrix(options: Mapping[str, Any], name: str, place: Mapping[str, int]) -> 
     return matrix[order][:, order]
 
 
-def _cost(records: Records) -> Cost:
+def _cost(records: Records, options: Mapping[str, Any]) -> tuple[Cost, str]:
+    """Return what the run will cost, and a sentence if not all pairs take part."""
     import numpy as np
 
-    from outtrees.ancestry.memory import needed_bytes
+    from outtrees.ancestry.memory import planned
 
     groups = [len(records)]
     if records.groups is not None:
         groups = np.unique(records.groups, return_counts=True)[1].tolist()
-    remedy = "Split the records with --group, give fewer, or use a machine with more memory."
+    plan = planned(records, options["candidates"], options["n_candidates"])
+    smaller = "--candidates knn" if plan.way == "dense" else "a smaller --n-candidates"
+    remedy = (
+        f"Use {smaller}, split the records with --group, give fewer, or use a machine with more "
+        "memory."
+    )
     what = f"ancestry of {len(records):,} records"
     dated = any(column.kind == "date" for column in records.columns)
-    return Cost(what, groups, needed_bytes(records), _DATED if dated else _UNDATED, remedy)
+    seconds = None
+    if plan.way == "knn":
+        begin, each, pair = _SPARSE_SECONDS
+        pairs = sum(n * n for n in groups) * (_IN_WINDOW if dated else 1.0)
+        seconds = begin + each * len(records) + pair * pairs
+    factor = _DATED if dated else _UNDATED
+    return Cost(what, groups, plan.needed, factor, remedy, seconds), plan.why
 
 
 def make_model(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Any:
@@ -194,13 +212,18 @@ def make_model(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Any:
     )
 
 
-def fit(model: Any, given: Given, progress: Any) -> None:
+def fit(model: Any, given: Given, progress: Any, checkpoint: str | None = None) -> None:
     """Fit the model; constraints that leave no tree are told in the words of the options."""
     from outtrees.errors import NoSpanningTreeError
 
     model.progress = progress
     try:
-        model.fit(given.records, distances=given.distances, log_weights=given.log_weights)
+        model.fit(
+            given.records,
+            distances=given.distances,
+            log_weights=given.log_weights,
+            checkpoint=checkpoint,
+        )
     except NoSpanningTreeError as error:
         raise CommandError(
             "no tree is left that reaches every record: "

@@ -90,6 +90,7 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
         iterations=int(model.n_iter_),
         expected_right=right,
         n_roots=model.n_roots_,
+        dropped_mass=None if model.dropped_mass_ is None else model.dropped_mass_._asdict(),
         parameters=list(model.describe()),
         parents=[
             {"child": child, "parent": parent or None, "support": support, "rank": rank}

@@ -20,6 +20,7 @@ class Cost(NamedTuple):
     memory: int  # bytes needed at the same time
     evaluations: float  # sums over all trees, or work worth as much, typically
     remedy: str = "Give fewer records, or run it on a machine with more memory."
+    guessed: float | None = None  # seconds, where a sum over all trees says nothing
 
     def seconds(self) -> float:
         """Return the time it may take, from a trial of the engine on this machine.
@@ -27,6 +28,8 @@ class Cost(NamedTuple):
         The trial is one sum over the trees of 300 records; the time grows with the cube of their
         number where that dominates, and with the square below.
         """
+        if self.guessed is not None:
+            return self.guessed
         import numpy as np
 
         from outtrees.trees import OutTreeDistribution
@@ -65,7 +68,8 @@ def told_beforehand(screen: Screen, cost: Cost, check: bool) -> bool:
         }
         left = "this system does not say how much is free" if free is None else size_text(free)
         screen.say(f"memory: about {size_text(cost.memory)} (free: {left})")
-        screen.say(f"time: about {duration(seconds)}, from a short trial on this machine")
+        how = "from a short trial on this machine" if cost.guessed is None else "a rough guess"
+        screen.say(f"time: about {duration(seconds)}, {how}")
         screen.say("checked only; nothing was run and nothing written")
         screen.finish()
     refuse_too_large(cost.what, cost.memory, free, cost.remedy)

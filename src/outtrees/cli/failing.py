@@ -8,7 +8,7 @@ import click
 
 # What Python calls name=value is an option here; a message from below is put in those words.
 _OPTIONS = (
-    "censored|date_uncertainty|distances|encoding|forbidden|generation_time|generations|id|"
+    "candidates|censored|date_uncertainty|distances|encoding|forbidden|generation_time|generations|id|"
     "known_parents|log_weights|max_bytes|max_iter|min_support|missing|mutation|n_draws|roots|root|"
     "sequences|stickiness|sharpness|substitution|until|waiting_mean|waiting_sd"
 )
@@ -19,7 +19,7 @@ _SWITCH = re.compile(rf"(?<![\w-])(?P<name>{_SWITCHES})=(?P<value>True|False)")
 # Names that can be nothing else; quotation marks make a name that of a column.
 _BARE = re.compile(
     r"(?<![\w'\"-])(?:date_uncertainty|generation_time|known_parents|log_weights|max_bytes|max_iter|"
-    r"min_support|n_draws|waiting_mean|waiting_sd|strict_dates)(?![\w'\"=])"
+    r"min_support|n_candidates|n_draws|waiting_mean|waiting_sd|strict_dates)(?![\w'\"=])"
 )
 _NAMES = {"forbidden": "forbid", "known_parents": "known-parent"}
 _LONGEST = 2000

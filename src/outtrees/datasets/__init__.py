@@ -2,13 +2,14 @@
 
 from outtrees.datasets.bundled import load_diabetes, load_heart, load_liver, load_zoo
 from outtrees.datasets.generators import make_out_tree, make_spiral, random_out_tree
-from outtrees.datasets.outbreak import make_outbreak
+from outtrees.datasets.outbreak import make_line_list, make_outbreak
 
 __all__ = [
     "load_diabetes",
     "load_heart",
     "load_liver",
     "load_zoo",
+    "make_line_list",
     "make_out_tree",
     "make_outbreak",
     "make_spiral",

@@ -93,6 +93,96 @@ def make_outbreak(
     return Outbreak(table, sequences, infectors)
 
 
+def make_line_list(
+    n_cases: int = 1000,
+    *,
+    days: int = 365,
+    reproduction: float = 0.98,
+    n_sites: int = 100,
+    substitutions: float = 0.5,
+    waiting_mean: float = 5.0,
+    waiting_sd: float = 2.0,
+    n_wards: int = 20,
+    ward_stays: float = 0.8,
+    missing: float = 0.02,
+    random_state: Any = None,
+) -> Outbreak:
+    """Return a long list of cases with many introductions, and its truth, in O(cases).
+
+    Introductions arrive evenly over the days; each case infects Poisson(reproduction) others, each
+    after a gamma waiting time, and the earliest n_cases are listed. A case lives about 1 (standard
+    deviation) from its infector, in x and in y; introduced ones anywhere in a square of side 100.
+    Wards and DNA follow the infector's as in `make_outbreak`.
+
+    Examples
+    --------
+    >>> cases = make_line_list(200, random_state=0)
+    >>> list(cases.table), len(cases.infectors)
+    (['case', 'onset', 'x', 'y', 'ward'], 200)
+    """
+    if n_cases < 1 or not 0 <= reproduction < 1:
+        raise ValueError(
+            f"n_cases ≥ 1 and 0 ≤ reproduction < 1 are expected, or the outbreaks would never end; "
+            f"got {n_cases} and {reproduction}"
+        )
+    rng = np.random.default_rng(random_state)
+    shape = (waiting_mean / waiting_sd) ** 2
+    strain = rng.integers(4, size=n_sites)
+    parts, total = [], 0
+    while total < 1.2 * n_cases:  # the latest are cut off, or the last day would see the fewest
+        # A cluster has 1 / (1 − reproduction) cases on average.
+        n = max(1, round(n_cases * (1 - reproduction)))
+        day, infector = rng.uniform(0, days, n), np.full(n, -1)
+        place, ward = rng.uniform(0, 100, (n, 2)), rng.integers(n_wards, size=n)
+        dna = _changed(np.tile(strain, (n, 1)), 15 * substitutions, rng)
+        while n:
+            parts.append((day, infector, place, ward, dna))
+            parent = np.repeat(np.arange(n), rng.poisson(reproduction, n))
+            infector, total, n = total + parent, total + n, len(parent)
+            day = day[parent] + rng.gamma(shape, waiting_mean / shape, n)
+            place = place[parent] + rng.normal(size=(n, 2))
+            stays = rng.random(n) < ward_stays
+            ward = np.where(stays, ward[parent], rng.integers(n_wards, size=n))
+            dna = _changed(dna[parent], substitutions, rng)
+    day, infector, place, ward, dna = (np.concatenate(part) for part in zip(*parts, strict=True))
+    # The earliest: an infector is listed before its cases, so none loses its own.
+    order = np.argsort(day, kind="stable")[:n_cases]
+    number = np.full(total, -1)
+    number[order] = np.arange(n_cases)
+    width = len(str(n_cases))
+    names = [f"c{i + 1:0{width}}" for i in range(n_cases)]
+    start = date(2020, 1, 1)
+    hidden = rng.random(n_cases) < missing
+    letters = np.append(_BASES, "N")[
+        np.where(rng.random((n_cases, n_sites)) < missing, 4, dna[order])
+    ]
+    table = {
+        "case": names,
+        "onset": [(start + timedelta(days=round(d))).isoformat() for d in day[order].tolist()],
+        "x": [f"{x:.3f}" for x in place[order, 0].tolist()],
+        "y": [f"{y:.3f}" for y in place[order, 1].tolist()],
+        "ward": [
+            "" if h else f"W{w:02}" for h, w in zip(hidden, ward[order].tolist(), strict=True)
+        ],
+    }
+    sequences = {name: "".join(row) for name, row in zip(names, letters.tolist(), strict=True)}
+    above = infector[order]
+    infectors = {
+        name: names[number[v]] if v >= 0 else ""
+        for name, v in zip(names, above.tolist(), strict=True)
+    }
+    return Outbreak(table, sequences, infectors)
+
+
+def _changed(dna: Any, mean_changes: float, rng: np.random.Generator) -> Any:
+    """Return rows of DNA, each with Poisson(mean_changes) changes at random sites."""
+    changed = dna.copy()
+    row = np.repeat(np.arange(len(dna)), rng.poisson(mean_changes, len(dna)))
+    site = rng.integers(dna.shape[1], size=len(row))
+    changed[row, site] = (changed[row, site] + rng.integers(1, 4, size=len(row))) % 4
+    return changed
+
+
 def _mutated(dna: Any, n_changes: int, rng: np.random.Generator) -> Any:
     child = dna.copy()
     sites = rng.integers(len(dna), size=n_changes)

@@ -14,6 +14,8 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from outtrees.estimators.candidates import CONSTRAINTS
+from outtrees.estimators.classifier_candidates import OF_CANDIDATES, ListedLabels
 from outtrees.estimators.classifier_targets import read_targets
 from outtrees.estimators.validation import (
     check_params,
@@ -48,7 +50,7 @@ _EDGE_DRAWS = 100
 _HIGH_R_HAT, _LARGE_ERROR = 1.2, 0.05
 
 
-class OutTreeClassifier(ClassifierMixin, BaseEstimator):
+class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
     """Labels that mutate along the same unknown tree as the attributes.
 
     Every record descends from one unknown other record, and both its attributes and its label
@@ -95,6 +97,14 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
     max_iter : int, default=200
         Steps for fitting the mutation; sweeps of a hill-climb.
     max_classes : int, default=1000
+    candidates : {"auto", "dense", "knn"}, default="auto"
+        "dense": every record may descend from every other, O(T³) a step. "knn": from its
+        n_candidates likeliest parents only (`OutTreeDensity` says more); then stickiness and
+        sharpness are chosen among 1,000 records in four neighbourhoods, and only "posterior" with
+        joint=False or "fresh" is possible. "auto": dense as long as its arrays fit into the free
+        memory; else knn, with a `CandidatesWarning`.
+    n_candidates : int, default=20
+        For knn; with T − 1 or more all pairs are listed.
     random_state : int, RandomState, Generator or None, default=None
 
     Attributes
@@ -114,12 +124,20 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         The settings that "auto" tried, with their scores.
     log_likelihood_ : float
         Log of Σ over unknown labels of Z(y) / T^(T−1) ("posterior", sampled), or of its largest
-        term found ("hill-climb", exact). At sharpness 1 the former is log p(X, known labels).
+        term found ("hill-climb", exact). At sharpness 1 the former is log p(X, known labels). For
+        knn over trees of listed edges only, and so an estimate of a lower bound.
     mutation_ : Mutation
     changed_mutation_ : Mutation or None
         With joint=True: the mutation where the label changes.
     edge_marginals_, root_marginals_ : arrays of shape (T, T) [child, parent] and (T,)
         Averaged over draws of the labels; made when first asked for.
+        For knn the first is a SciPy sparse array.
+    candidates_ : {"dense", "knn"}
+        What the fit did.
+    dropped_mass_, dropped_mass_error_, dropped_mass_bound_ : float
+        For knn: the mean share of a record's parents (by weight, at `sharpness_`) that is not
+        listed, from all parents of 200 records, its standard error, and an upper bound of it
+        where there is one (else None).
     n_iter_ : int
         Steps drawn in all, or sweeps of the best climb.
     X_ : array of shape (T, D)
@@ -130,7 +148,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
     `predict` takes a record as new, a leaf below one of the training records, even if it is one
     of them; `transduction_` takes the training records as what they are. The two may differ.
 
-    Cost: O(T³) for each step.
+    Cost: O(T³) for each step; for knn a sparse elimination, O(E) memory. `predict_proba` looks at
+    all training records either way.
 
     Examples
     --------
@@ -158,6 +177,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         "refit": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_classes": [Interval(Integral, 1, None, closed="left")],
+        **CONSTRAINTS,
         "random_state": ["random_state", np.random.Generator],
     }
 
@@ -179,6 +199,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         refit: bool = False,
         max_iter: int = 200,
         max_classes: int = 1000,
+        candidates: str = "auto",
+        n_candidates: int = 20,
         random_state: Any = None,
     ) -> None:
         self.mutation = mutation
@@ -196,6 +218,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         self.refit = refit
         self.max_iter = max_iter
         self.max_classes = max_classes
+        self.candidates = candidates
+        self.n_candidates = n_candidates
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
@@ -213,10 +237,12 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
             Numbers or strings; `unlabeled` where unknown.
         """
         check_params(self)
-        for name in ("model_", "_edges"):
+        for name in ("model_", "_edges", *OF_CANDIDATES):
             self.__dict__.pop(name, None)
         records = check_records(self, X, allows_missing=self._allows_missing(), reset=True)
         targets = read_targets(self, records, y, self.unlabeled, self.max_classes)
+        self.candidates_ = self._decided(len(records))
+        sparse = self.candidates_ == "knn"
         rng = as_generator(self.random_state)
         records = self._reduced(records, reset=True)
         mutation = make_mutation(self.mutation)
@@ -232,22 +258,17 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
             records,
             max_iter=self.max_iter,
             random_state=fit_seed,
+            n_candidates=self.n_candidates if sparse else None,
         ).mutation
         C = len(targets.classes)
         marginal = np.full(C, 1 / C)
         if self.label_prior == "frequency":
             marginal = smoothed_marginal(targets.labels, C)
         mutations = AttributeMutations(fitted)
-        model = self._chosen(
-            mutations.model(records, marginal, 0.9, 1.0), targets.labels, choice_seed
-        )
         self.X_ = records
         self.classes_ = targets.classes
-        if self.joint == "fresh":
-            mutations = mutations._replace(fresh=True)
-            model = model.with_options(log_attributes=mutations.layers(records, records))
-        elif self.joint and C > 1:
-            mutations, model = self._joint(mutations, model, targets.labels, choice_seed)
+        prepared = self._listed if sparse else self._all_pairs
+        mutations, model = prepared(mutations, targets.labels, marginal, choice_seed)
         if self.method == "posterior":
             self._sample_labels(model, targets.labels, label_seed)
         else:
@@ -313,6 +334,18 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
                 )
             self.pca_ = PCA(self.n_components, svd_solver="full").fit(X)
         return np.asarray(self.pca_.transform(X))
+
+    def _all_pairs(
+        self, mutations: AttributeMutations, known: Any, marginal: Array, seed: int
+    ) -> tuple[AttributeMutations, LabelModel]:
+        """Return the mutations and the label model over all pairs, its settings chosen."""
+        model = self._chosen(mutations.model(self.X_, marginal, 0.9, 1.0), known, seed)
+        if self.joint == "fresh":
+            mutations = mutations._replace(fresh=True)
+            model = model.with_options(log_attributes=mutations.layers(self.X_, self.X_))
+        elif self.joint and len(marginal) > 1:
+            mutations, model = self._joint(mutations, model, known, seed)
+        return mutations, model
 
     def _chosen(self, model: LabelModel, known: Any, seed: int) -> LabelModel:
         """Return the model with stickiness and sharpness as given, or chosen."""
@@ -410,5 +443,6 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
     def _averaged_edges(self) -> tuple[Array, Array]:
         check_is_fitted(self, "model_")
         if "_edges" not in self.__dict__:
-            self._edges = average_edges(self.model_, self._label_draws)
+            edge, root = average_edges(self.model_, self._label_draws)
+            self._edges = self._as_matrix(edge), root
         return self._edges

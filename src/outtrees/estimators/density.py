@@ -14,7 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees.datasets.generators import make_out_tree
-from outtrees.estimators.imputer_density import FittedTrees, fit_incomplete
+from outtrees.estimators.candidates import CONSTRAINTS
+from outtrees.estimators.density_candidates import OF_CANDIDATES, ListedTrees
+from outtrees.estimators.imputer_density import fit_incomplete
 from outtrees.estimators.options import candidates, template
 from outtrees.estimators.validation import (
     check_params,
@@ -38,7 +40,7 @@ from outtrees.trees.weights import Ints
 _FITTED = ("mutation_", "_tree", "cv_results_", "best_candidate_", "validation_scores_")
 
 
-class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
+class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
     """Density of records each of which descends from one unknown other record.
 
     Fitting maximises the tdid posterior log Z(θ) − (T − 1) log T + log_prior(θ) over the
@@ -86,8 +88,16 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
         What to do with NaN, where the mutation does not take it as a value. "integrate" fits a
         Gaussian or categorical mutation, a product of them or a mixture of these, with hidden
         cells integrated out (max_iter steps), and averages over completions of the records.
+    candidates : {"auto", "dense", "knn"}, default="auto"
+        Which pairs of records a fit looks at one by one. "dense": all, O(T³). "knn": the
+        n_candidates likeliest parents of each record, with a random sample standing for all others
+        (`outtrees.learning.candidate_em`); solver "em" only, and an estimate of the dense fit.
+        "auto": dense as long as its arrays fit into the free memory; else knn, with a
+        `CandidatesWarning`. Nothing is allocated before that is decided.
+    n_candidates : int, default=20
+        For knn; with T − 1 or more all pairs are listed, and the fit is the dense one.
     random_state : int, RandomState, Generator or None, default=None
-        For random starts, folds, the records held out, and hidden cells.
+        For random starts, folds, the records held out, hidden cells, and samples of parents.
     verbose : int, default=0
         1 prints a line for each step.
 
@@ -103,14 +113,17 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
         The training records. With hidden cells, `completed_` (M, T, D) has draws of them, and
         marginals, sampled trees and `log_likelihood_` are averages over these.
     tree_ : OutTreeDistribution
-        Over the training records, given `mutation_`; made when first asked for, O(T³).
-    edge_marginals_ : array of shape (T, T) [child, parent]
+        Over the training records, given `mutation_`; made when first asked for, O(T³). For knn
+        a `CandidateTrees` over `candidate_edges_`.
+    edge_marginals_ : array of shape (T, T) [child, parent]; for knn a SciPy sparse array
     root_marginals_ : array of shape (T,)
     log_likelihood_ : float
-        The tdid log-likelihood of `X_` given `mutation_`, without prior.
+        The tdid log-likelihood of `X_` given `mutation_`, without prior. For knn a lower bound:
+        only trees of listed edges are summed.
     log_likelihoods_ : array of shape (n_iter_ + 1,)
         Penalised log-likelihoods, log p(X | θ) + log_prior(θ), at the start and after each step;
-        they never fall. With early stopping: those of the records not held out.
+        they never fall. With early stopping: those of the records not held out. For knn
+        estimates, which may fall where candidates are searched anew.
     validation_scores_ : array
         With early stopping: mean log-densities of the records held out.
     n_iter_ : int
@@ -124,6 +137,16 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
         candidates, of records held out; and the `weight` of each if mutation="auto".
     best_candidate_ : dict
         With "auto": the best entry of `cv_results_["params"]`.
+    candidates_ : {"dense", "knn"}
+        What the fit did.
+    candidate_edges_ : array of shape (2, E)
+        For knn: children and their possible parents in `tree_`.
+    dropped_mass_, dropped_mass_error_ : float
+        For knn: the mean share of a record's parents (by weight) that is not listed, from all
+        parents of 200 records, and its standard error. `tree_` leaves that share out; the fit
+        estimates it.
+    dropped_mass_bound_ : float or None
+        For knn: an upper bound of that share without sampling, where there is one.
     n_features_in_ : int
     feature_names_in_ : array of shape (D,)
         If X had names that are all strings.
@@ -138,7 +161,7 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
     of descent, so there is often a second maximum there); the one with the highest log posterior
     (on held-out records: the highest density) is kept.
 
-    A fit costs O(T³) for each evaluation.
+    A fit costs O(T³) for each evaluation; over candidates see `fit_candidate_em`.
 
     Examples
     --------
@@ -170,6 +193,7 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "missing": [StrOptions({"error", "integrate"})],
+        **CONSTRAINTS,
         "n_jobs": [Integral, None],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
@@ -192,6 +216,8 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
         cv: int = 5,
         n_jobs: int | None = None,
         missing: str = "error",
+        candidates: str = "auto",
+        n_candidates: int = 20,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -209,6 +235,8 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
         self.cv = cv
         self.n_jobs = n_jobs
         self.missing = missing
+        self.candidates = candidates
+        self.n_candidates = n_candidates
         self.random_state = random_state
         self.verbose = verbose
 
@@ -238,9 +266,11 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
         )
         allows_missing = mutation.allows_missing or self.missing == "integrate"
         records = check_records(self, X, allows_missing=allows_missing, reset=True)
-        for name in (*_FITTED, "completed_", "_completions"):
+        for name in (*_FITTED, *OF_CANDIDATES, "completed_", "_completions"):
             self.__dict__.pop(name, None)
-        if self.missing == "integrate" and np.isnan(records).any():
+        hidden = self.missing == "integrate" and bool(np.isnan(records).any())
+        self._decide(records, hidden, stacked)
+        if hidden:
             fit, self._completions = fit_incomplete(self, mutation, records)
             self.completed_ = self._completions.records
         else:
@@ -248,6 +278,10 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
             fit = self._stacked(records) if stacked else self._fitted(mutation, records)
         if "completed_" in self.__dict__:
             log_likelihood_ = self._completions.mean_log_likelihood()
+        elif self._is_sparse:
+            log_likelihood_ = self._listed(fit.mutation, records)
+            if len(fit.validation_scores):
+                self.validation_scores_ = fit.validation_scores
         elif len(fit.validation_scores):
             log_likelihood_ = log_likelihood(fit.mutation, records)
             self.validation_scores_ = fit.validation_scores
@@ -275,7 +309,9 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
     def score_samples(self, X: Any) -> Array:
         """Return the log-density of each record, log (1/T) Σ_v p(x | x_v), shape (n,).
 
-        Normalised exactly, and the same whatever other records are in X. O(n T D).
+        Normalised exactly, over all training records as parents (also after a fit over
+        candidates), and the same whatever other records are in X. O(n T D), with memory for a
+        bounded number of pairs.
         """
         records = self._known(X)
         if self.missing == "integrate" and self._incomplete(records):
@@ -290,9 +326,16 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
         """Return the paper's test log-likelihood of all records in X together (section 4).
 
         log p(X_ ∪ X) − log p(X_). It is **not** a normalised density: see
-        `outtrees.likelihood.log_predictive_ratio`. O((T + n)³).
+        `outtrees.likelihood.log_predictive_ratio`. O((T + n)³); not for a fit over candidates,
+        where it would be the difference of two bounds.
         """
         records = self._known(X)
+        if self._is_sparse:
+            raise ValueError(
+                "log_predictive needs the sum over all trees, but the fit knows candidates only, "
+                "and a difference of two lower bounds says nothing; use score_samples, or fit with "
+                "candidates='dense'"
+            )
         self._refuse_incomplete("log_predictive", records)
         return log_predictive_ratio(self.mutation_, self.X_, records)
 
@@ -319,7 +362,10 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
 
     def _fit_options(self) -> dict[str, Any]:
         names = ("solver", "max_iter", "tol", "n_init", "n_iter_no_change", "verbose")
-        return {name: getattr(self, name) for name in names}
+        options = {name: getattr(self, name) for name in names}
+        if self._is_sparse:
+            options["n_candidates"] = self.n_candidates
+        return options
 
     def _fitted(self, mutation: Mutation, X: Array) -> FitResult:
         """Return the fit of one mutation, its options chosen and records held out if asked for."""
@@ -352,10 +398,13 @@ class OutTreeDensity(FittedTrees, DensityMixin, BaseEstimator):
         self._report(list(offered), stack.selection)
         self.cv_results_["weight"] = stack.weights
         self.best_candidate_ = stack.selection.best
-        posterior = log_likelihood(stack.mutation, X) + stack.mutation.log_prior()
+        if self._is_sparse:
+            value = self._listed(stack.mutation, X)
+        else:
+            value = log_likelihood(stack.mutation, X)
         return FitResult(
             mutation=stack.mutation,
-            log_likelihoods=np.array([posterior]),
+            log_likelihoods=np.array([value + stack.mutation.log_prior()]),
             n_iter=max(fit.n_iter for fit in stack.fits),
             n_evaluations=sum(fit.n_evaluations for fit in stack.fits),
             stopped_by="tol" if all(fit.converged for fit in stack.fits) else "max_iter",

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.errors import NoSpanningTreeError
+from outtrees.learning.candidates.choices import IndependentChoices
+from outtrees.learning.candidates.choosing import best_parents, choose, in_order
+from outtrees.learning.candidates.edges import Constraints, PossibleEdges, possible_edges
+from outtrees.learning.stages import Stage, Track
 from outtrees.mutations.columns import Lineage, LineagePairs, Waiting
 from outtrees.trees.candidates import CandidateTrees
 
+__all__ = [
+    "LineageFit",
+    "PossibleEdges",
+    "fit_candidates",
+    "fit_lineage",
+    "possible_edges",
+    "trees_of",
+    "weighed_trees",
+]
+
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+Progress = Callable[[int, float], None]
 
 _ROOT_PRIOR = (1.0, 9.0)  # pseudo-records that are roots, and that are not
-
-
-class PossibleEdges(NamedTuple):
-    """Which records may descend from which, and which may be roots."""
-
-    child: Index  # (E,)
-    parent: Index  # (E,)
-    root_allowed: NDArray[np.bool_]  # (T,)
-    groups: Index  # (T,)
+_FIRST_RATE = _ROOT_PRIOR[0] / sum(_ROOT_PRIOR)
+# The pilot: so many records, each with so many candidates, chosen so often, and climbed so far.
+_PILOT_RECORDS, _PILOT_CANDIDATES, _PILOT_ROUNDS = 1000, 100, 2
+_PILOT_ITERATIONS, _PILOT_TOL = 20, 1e-3
+_ROUGH_TOL = 1e-4  # of the first fit on candidates, which are then chosen anew
 
 
 class LineageFit(NamedTuple):
@@ -37,113 +47,7 @@ class LineageFit(NamedTuple):
     trees: CandidateTrees
     objectives: list[float]  # log-likelihood + log-prior after each iteration
     converged: bool
-
-
-def possible_edges(
-    n_samples: int,
-    groups: Index | None = None,  # (T,)
-    known_parents: Mapping[int, int] | None = None,
-    forbidden: Iterable[tuple[int, int]] = (),
-    root: int | None = None,
-) -> PossibleEdges:
-    """Return all edges within groups that the constraints leave.
-
-    Parameters
-    ----------
-    known_parents : mapping of int to int
-        From a child to its parent, −1 for a record known to be a root.
-    forbidden : pairs (child, parent)
-        With parent −1: the child is no root.
-    root : int, optional
-        The one root of its group.
-
-    Raises
-    ------
-    NoSpanningTreeError
-        If constraints contradict each other.
-    ValueError
-        If a constraint names a record that does not exist.
-
-    Examples
-    --------
-    >>> edges = possible_edges(3, known_parents={2: 0}, root=0)
-    >>> list(zip(edges.child.tolist(), edges.parent.tolist()))
-    [(1, 0), (1, 2), (2, 0)]
-    """
-    codes = np.zeros(n_samples, dtype=np.intp) if groups is None else np.asarray(groups)
-    allowed = codes[:, None] == codes[None, :]
-    np.fill_diagonal(allowed, False)
-    root_allowed = np.ones(n_samples, dtype=bool)
-    known = dict(known_parents or {})
-    forbidden = list(forbidden)
-    _check_named(n_samples, [*known.items(), *forbidden, (0 if root is None else root, -1)])
-    for child, parent in forbidden:
-        if parent < 0:
-            root_allowed[child] = False
-        else:
-            allowed[child, parent] = False
-    if root is not None:
-        if not root_allowed[root]:
-            raise NoSpanningTreeError(
-                f"record {root} is given as the root, but forbidden as a root; drop one of the two."
-            )
-        allowed[root] = False
-        root_allowed[codes == codes[root]] = False
-        root_allowed[root] = True
-    for child, parent in known.items():
-        if parent < 0 and not root_allowed[child]:
-            raise NoSpanningTreeError(
-                f"record {child} is known to be a root, but forbidden as a root, or record {root} "
-                "is given as the one root of its group; drop one of the two."
-            )
-        if parent >= 0 and not allowed[child, parent]:
-            raise NoSpanningTreeError(
-                f"record {parent} is given as the parent of record {child}, but "
-                f"{_why_not(child, parent, root, codes)}; drop one of the two."
-            )
-        allowed[child] = False
-        if parent >= 0:
-            allowed[child, parent] = True
-        root_allowed[child] = parent < 0
-    _refuse_cycles(known)
-    child_rows, parent_rows = np.nonzero(allowed)
-    return PossibleEdges(child_rows, parent_rows, root_allowed, codes)
-
-
-def _check_named(n_samples: int, named: Iterable[tuple[int, int]]) -> None:
-    for child, parent in named:
-        if not (0 <= child < n_samples and -1 <= parent < n_samples):
-            raise ValueError(
-                f"records 0 … {n_samples - 1} are expected, with parents −1 (a root) … "
-                f"{n_samples - 1}, but got child {child} with parent {parent}; correct the pair."
-            )
-
-
-def _why_not(child: int, parent: int, root: int | None, codes: Index) -> str:
-    if child == parent:
-        return "no record is its own parent"
-    if child == root:
-        return "the child is given as the root"
-    if codes[child] != codes[parent]:
-        return "they are in different groups"
-    return "that pair is forbidden"
-
-
-def _refuse_cycles(known: Mapping[int, int]) -> None:
-    settled: set[int] = set()
-    for start in known:
-        place: dict[int, int] = {}  # of each record on the way up from `start`
-        record = start
-        while record in known and record not in settled and record not in place:
-            place[record] = len(place)
-            record = known[record]
-        if record in place:
-            circle = [*list(place)[place[record] :], record]
-            raise NoSpanningTreeError(
-                "the known parents go round in a circle, "
-                f"{' → '.join(str(u) for u in reversed(circle))}; drop one of them."
-            )
-        settled.update(place)
+    n_iter: int  # M-steps, also those of candidates that were chosen anew since
 
 
 def fit_lineage(
@@ -154,7 +58,8 @@ def fit_lineage(
     roots: str = "single",
     max_iter: int = 100,
     tol: float = 1e-6,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
+    track: Track | None = None,
 ) -> LineageFit:
     """Return the lineage that maximises the exact likelihood of the table, times its prior.
 
@@ -168,7 +73,68 @@ def fit_lineage(
     their parent, or their sibling, closely); the fit then starts from a long and a short mean and
     keeps the better end.
     """
-    started = lineage.start(values)
+    starts = _starts(lineage.start(values))
+    possible = in_order(starts[0], values, edges.child, edges.parent)
+    pairs = starts[0].pairs(values, values, edges.child[possible], edges.parent[possible])
+    climb = _Climb(values, roots, max_iter, tol, track or Track())
+    fits = [
+        climb.of_trees(number, start, pairs, edges, progress if number == 0 else None)
+        for number, start in enumerate(starts)
+    ]
+    return max(fits, key=lambda fit: fit.objectives[-1])
+
+
+def fit_candidates(
+    lineage: Lineage,
+    values: Sequence[Array],  # one (T, D_c) for each column
+    given: Constraints,
+    n_candidates: int,
+    *,
+    roots: str = "single",
+    max_iter: int = 100,
+    tol: float = 1e-6,
+    progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
+    track: Track | None = None,
+) -> tuple[LineageFit, PossibleEdges]:
+    """Return the lineage fitted to each record's best candidates, and these.
+
+    A pilot fits the lineage to a thousand records with a hundred candidates each, taken to choose
+    their parents independently. By its lineage candidates are chosen for all records; EM on
+    these, as in `fit_lineage`; and once more, with candidates by the lineage so fitted. Where
+    n_candidates covers all possible parents this is what `fit_lineage` climbs, from a better
+    start. O(records · (pairs in the windows of dates + candidates · iterations)) time,
+    O(records · candidates) memory.
+    """
+    say = say or (lambda text: None)
+    climb = _Climb(values, roots, max_iter, tol, track or Track())
+    number = 0
+    ends = []
+    say("first parameters from a sample of the records")
+    for start in _starts(lineage.start(values)):
+        end = start
+        for _ in range(_PILOT_ROUNDS):
+            stage = climb.of_pilot(number, end, given)
+            end = stage.parameters
+            number += 1
+        ends.append(stage)
+    best = max(ends, key=lambda stage: stage.objectives[-1])
+    fitted, rate = best.parameters, best.root_rate
+    n_iter = 0
+    for tolerance in (max(tol, _ROUGH_TOL), tol):
+        say(f"candidate parents of {len(given.groups):,} records")
+        edges = choose(fitted, values, given, n_candidates, roots)
+        pairs = fitted.pairs(values, values, edges.child, edges.parent)
+        say(f"weighing all trees of {len(edges.child):,} possible edges")
+        fit = climb.of_trees(number, fitted, pairs, edges, progress, tolerance, rate)
+        fitted, rate = fit.lineage, fit.root_rate
+        n_iter += fit.n_iter
+        number += 1
+    return fit._replace(n_iter=n_iter), edges
+
+
+def _starts(started: Lineage) -> list[Lineage]:
+    """Return the lineage, and where a mean waiting time is to be learned one with a short mean."""
     starts = [started]
     for c, kernel in enumerate(started.kernels):
         if isinstance(kernel, Waiting) and kernel.mean is None and kernel.table is None:
@@ -176,57 +142,121 @@ def fit_lineage(
             starts.append(
                 replace(started, kernels=(*started.kernels[:c], short, *started.kernels[c + 1 :]))
             )
-    child, parent = _ordered(started, values, edges)
-    pairs = started.pairs(values, values, child, parent)
-    fits = [
-        _climb(start, values, pairs, edges, roots, max_iter, tol, progress if i == 0 else None)
-        for i, start in enumerate(starts)
-    ]
-    return max(fits, key=lambda fit: fit.objectives[-1])
+    return starts
 
 
-def _ordered(
-    lineage: Lineage, values: Sequence[Array], edges: PossibleEdges
-) -> tuple[Index, Index]:
-    """Return the edges whose dates are in a possible order."""
-    possible = np.ones(len(edges.child), dtype=bool)
-    for kernel, cells in zip(lineage.kernels, values, strict=True):
-        if isinstance(kernel, Waiting):
-            possible &= kernel.possible(cells, cells, edges.child, edges.parent)
-            dates = kernel.pairs(cells, cells, edges.child, edges.parent)
-            steps = range(1, lineage.generations + 1)
-            reached = [np.isfinite(kernel.log_steps(dates, k)) for k in steps]
-            possible &= np.any(reached, axis=0) | (not kernel.strict)
-    return edges.child[possible], edges.parent[possible]
+class _Climb:
+    """EM from one start to its end, in numbered stages that can be interrupted."""
 
+    def __init__(
+        self, values: Sequence[Array], roots: str, max_iter: int, tol: float, track: Track
+    ) -> None:
+        self.values = values
+        self.roots = roots
+        self.max_iter = max_iter
+        self.tol = tol
+        self.track = track
 
-def _climb(
-    lineage: Lineage,
-    values: Sequence[Array],
-    pairs: LineagePairs,
-    edges: PossibleEdges,
-    roots: str,
-    max_iter: int,
-    tol: float,
-    progress: Callable[[int, float], None] | None,
-) -> LineageFit:
-    T = len(edges.groups)
-    rate = _ROOT_PRIOR[0] / sum(_ROOT_PRIOR)
-    objectives: list[float] = []
-    converged = False
-    while True:
-        trees = weighed_trees(lineage, values, pairs, edges, roots, rate)
-        objectives.append(trees.log_z + lineage.log_prior() + _log_root_prior(rate, roots))
-        if progress is not None:
-            progress(len(objectives), objectives[-1])
-        if len(objectives) > 1 and objectives[-1] - objectives[-2] < tol * T:
-            converged = True
-        if converged or len(objectives) > max_iter:
-            return LineageFit(lineage, rate, pairs, trees, objectives, converged)
-        lineage = lineage.refit(pairs, trees.edge_marginals, trees.root_marginals)
-        if roots == "any":
-            a, b = _ROOT_PRIOR
-            rate = (float(trees.root_marginals.sum()) + a) / (T + a + b)
+    def of_trees(
+        self,
+        number: int,
+        start: Lineage,
+        pairs: LineagePairs,
+        edges: PossibleEdges,
+        progress: Progress | None,
+        tol: float | None = None,
+        rate: float = _FIRST_RATE,
+    ) -> LineageFit:
+        """Return the fit to the trees of all these edges."""
+
+        def weigh(lineage: Lineage, rate: float) -> CandidateTrees:
+            return weighed_trees(lineage, self.values, pairs, edges, self.roots, rate)
+
+        T = len(edges.groups)
+        tol = self.tol if tol is None else tol
+        stage, trees = self._up(
+            number,
+            Stage(start, rate, (), False, False),
+            pairs,
+            weigh,
+            T,
+            self.max_iter,
+            tol,
+            progress,
+        )
+        return LineageFit(
+            stage.parameters,
+            stage.root_rate,
+            pairs,
+            trees,
+            list(stage.objectives),
+            stage.converged,
+            len(stage.objectives) - 1,
+        )
+
+    def of_pilot(self, number: int, start: Lineage, given: Constraints) -> Stage:
+        """Return the fit to a sample of records that choose their parents independently."""
+        T = len(given.groups)
+        sampled = np.sort(np.random.default_rng(0).permutation(given.open)[:_PILOT_RECORDS])
+        listed = best_parents(start, self.values, given, _PILOT_CANDIDATES, sampled)
+        pairs = start.pairs(self.values, self.values, listed.child, listed.parent)
+        choices = np.ones(T)
+        choices[sampled] = np.maximum(listed.possible, 1)
+        is_root = np.zeros(T, dtype=bool)
+        is_root[sampled] = given.root_allowed[sampled]
+
+        def weigh(lineage: Lineage, rate: float) -> IndependentChoices:
+            log_weight, log_root = lineage.log_beta(pairs), np.full(T, -np.inf)
+            if self.roots == "any":
+                log_weight = log_weight + np.log1p(-rate) - np.log(choices)[pairs.child]
+                log_root[is_root] = lineage.log_root(self.values)[is_root] + np.log(rate)
+            return IndependentChoices(pairs.child, log_weight, log_root)
+
+        stage, _ = self._up(
+            number,
+            Stage(start, _FIRST_RATE, (), False, False),
+            pairs,
+            weigh,
+            len(sampled),
+            _PILOT_ITERATIONS,
+            _PILOT_TOL,
+            None,
+        )
+        return stage
+
+    def _up(
+        self,
+        number: int,
+        start: Stage,
+        pairs: LineagePairs,
+        weigh: Callable[[Lineage, float], Any],
+        n_records: int,
+        max_iter: int,
+        tol: float,
+        progress: Progress | None,
+    ) -> tuple[Stage, Any]:
+        """Return the end of the climb and its trees; one that was kept goes on where it stood."""
+        a, b = _ROOT_PRIOR
+        reached = self.track.reached(number) or start
+        while True:
+            lineage, rate = reached.parameters, reached.root_rate
+            trees = weigh(lineage, rate)
+            if reached.finished:
+                return reached, trees
+            objective = trees.log_z + lineage.log_prior() + _log_root_prior(rate, self.roots)
+            objectives = (*reached.objectives, objective)
+            if progress is not None:
+                progress(len(objectives), objective)
+            converged = len(objectives) > 1 and objective - objectives[-2] < tol * n_records
+            finished = converged or len(objectives) > max_iter
+            if not finished:
+                lineage = lineage.refit(pairs, trees.edge_marginals, trees.root_marginals)
+                if self.roots == "any":
+                    rate = (float(trees.root_marginals.sum()) + a) / (n_records + a + b)
+            reached = Stage(lineage, rate, objectives, converged, finished)
+            self.track.record(number, reached)
+            if finished:
+                return reached, trees
 
 
 def weighed_trees(
@@ -253,11 +283,14 @@ def trees_of(
 ) -> CandidateTrees:
     """Return the distribution over trees for these log-weights.
 
-    With roots="any", the share of roots and the choice among possible parents enter here.
+    With roots="any", the share of roots and the choice among possible parents enter here: also
+    among those that are no candidates.
     """
     log_root = np.where(edges.root_allowed, log_root, -np.inf)
     if roots == "any":
-        choices = np.bincount(pairs.child, minlength=len(log_root))
+        choices = edges.choices
+        if choices is None:
+            choices = np.bincount(pairs.child, minlength=len(log_root))
         log_weight = log_weight + np.log1p(-root_rate) - np.log(choices[pairs.child])
         log_root = log_root + np.log(root_rate)
     return CandidateTrees(

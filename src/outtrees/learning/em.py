@@ -24,6 +24,7 @@ def fit_em(
     accelerate: bool = True,
     on_step: OnStep | None = None,
     verbose: int = 0,
+    objective: Objective | None = None,
 ) -> FitResult:
     """Return the fit by EM from the mutation's present parameters.
 
@@ -45,6 +46,8 @@ def fit_em(
         The fit ends after two steps in a row that raise the log posterior by tol nats or less.
     on_step : callable, optional
         Called with the mutation after each step; True ends the fit.
+    objective : Objective, optional
+        What is raised; by default the log posterior summed over all trees.
 
     Examples
     --------
@@ -54,7 +57,7 @@ def fit_em(
     >>> fit.converged, bool(np.diff(fit.log_likelihoods).min() >= 0)
     (True, True)
     """
-    objective = Objective(X)
+    objective = Objective(X) if objective is None else objective
     here = objective.at(mutation)
     progress = Progress(here, tol, on_step, verbose)
     points: deque[tuple[Array, Array, Array]] = deque(maxlen=_MEMORY)

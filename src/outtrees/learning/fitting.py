@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outtrees.learning.ascent import fit_gradient, fit_lbfgs
+from outtrees.learning.candidate_em import fit_candidate_em
 from outtrees.learning.em import fit_em
 from outtrees.learning.objective import FitResult
 from outtrees.likelihood import leaf_log_density
@@ -36,6 +37,7 @@ def fit_mutation(
     X_validation: ArrayLike | None = None,  # (V, D)
     n_iter_no_change: int = 10,
     verbose: int = 0,
+    n_candidates: int | None = None,
 ) -> FitResult:
     """Return the best fit over the starts of the mutation.
 
@@ -45,6 +47,9 @@ def fit_mutation(
     then the mutation is the one at the step where that was highest, and a fit ends after
     `n_iter_no_change` steps without a new best. `n_evaluations` counts all starts.
 
+    With `n_candidates` each fit is `fit_candidate_em`, over that many possible parents of each
+    record (solver "em" alone), and a `CandidateFit`; its log posterior is an estimate.
+
     Examples
     --------
     >>> from outtrees.mutations import GaussianMutation
@@ -53,15 +58,26 @@ def fit_mutation(
     2
     """
     check_option("fit_mutation", "solver", solver, SOLVERS)
+    if n_candidates is not None and solver != "em":
+        raise ValueError(
+            f"a fit over candidates expects solver='em', but got {solver!r}; change it, or fit "
+            "all pairs (candidates='dense')"
+        )
     records = np.asarray(X, dtype=np.float64)
+    # Drawn first: every start is judged on the same sample of parents.
+    seed = None if n_candidates is None else int(as_generator(random_state).integers(2**31))
 
     def run(start: Mutation) -> FitResult:
         stopper = None
         if X_validation is not None:
             stopper = _EarlyStopping(records, np.asarray(X_validation), n_iter_no_change)
-        fit = SOLVERS[solver](
-            start, records, max_iter=max_iter, tol=tol, on_step=stopper, verbose=verbose
-        )
+        options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "verbose": verbose}
+        if n_candidates is None:
+            fit = SOLVERS[solver](start, records, on_step=stopper, **options)
+        else:
+            fit = fit_candidate_em(
+                start, records, n_candidates, random_state=seed, on_step=stopper, **options
+            )
         if stopper is not None:
             scores = np.array(stopper.scores)
             fit = replace(fit, mutation=stopper.best, validation_scores=scores)

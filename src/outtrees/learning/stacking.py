@@ -20,6 +20,8 @@ from outtrees.mutations.checks import Array
 # Below this weight a candidate is left out: its part of every density is lost in rounding of
 # what is usually shown, and fitting it to all records would be for nothing.
 _LEAST_WEIGHT = 1e-3
+# Of more clouds than this the Parzen window beside them does as well, at far less cost.
+_MOST_CLOUDS = 100
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,11 @@ def default_candidates(
 ) -> dict[str, Mutation]:
     """Return the mutations that `OutTreeDensity(mutation="auto")` weighs against each other.
 
-    Between them they cover one cloud and several, up to one for every 16 records; curves
-    (children displaced by one of two linear maps); and columns with values of their own, such as
-    counts and codes.
+    Between them they cover one cloud and several, up to one for every 16 records (at most 100);
+    curves (children displaced by one of two linear maps); and columns with values of their own,
+    such as counts and codes.
     """
-    many = max(2, n_records // 16)
+    many = min(max(2, n_records // 16), _MOST_CLOUDS)
     few = min(3, many)
     options: dict[str, Any] = {"prior_strength": prior_strength, "reg_covar": reg_covar}
     sharp: dict[str, Any] = {"prior_strength": 0.1 * prior_strength, "reg_covar": reg_covar}

@@ -9,11 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
+from scipy.sparse import coo_array, issparse
 
 from outtrees.mutations.checks import Array, as_generator, check_edge_marginals, check_records
+from outtrees.mutations.listed import ListedPairs
 
 
-class Mutation(ABC):
+class Mutation(ListedPairs, ABC):
     """How a child differs from its parent: the conditional p(x_u | x_v) and the root's p(x_r).
 
     A mutation is a value: no method changes it, `start`, `refit` and `with_params` return a new
@@ -29,8 +31,11 @@ class Mutation(ABC):
     root, so maximising over the root's parameters has no maximum: its density can be piled onto a
     single record. Root parameters are therefore neither refitted nor part of `params`.
 
+    With many records W has entries for listed pairs only: `ListedPairs`.
+
     A new model is a frozen dataclass that writes the methods that start with an underscore below;
-    it receives checked arrays there. Matrices are always [child, parent].
+    it receives checked arrays there. Matrices are always [child, parent]; `edge_marginals` may be a
+    SciPy sparse array, of which products and sums are taken.
     """
 
     # What a model writes -------------------------------------------------------------------
@@ -93,7 +98,7 @@ class Mutation(ABC):
     def _gradient_children(self, X: Array, weights: Array) -> Array:
         raise NotImplementedError(f"{type(self).__name__} depends on the parent")
 
-    def _check_values(self, X: Array, name: str) -> None:  # noqa: B027, most models take any
+    def _check_values(self, X: Array, name: str) -> None:  # most models take any
         """Refuse values outside the support of the model, such as negative counts."""
 
     def _refit(self, X: Array, edge_marginals: Array) -> Self:
@@ -108,6 +113,11 @@ class Mutation(ABC):
 
     def _objective(self, X: Array, edge_marginals: Array) -> float:
         # Pairs of weight 0 may be impossible, and 0 · (−inf) is nothing here.
+        if issparse(edge_marginals):
+            pairs = coo_array(edge_marginals)
+            used = pairs.data != 0
+            log_pairs = self._log_edges(X, X, pairs.row[used], pairs.col[used])
+            return float((pairs.data[used] * log_pairs).sum()) + self._log_prior()
         log_weights = np.where(edge_marginals != 0, self._log_conditional(X, X), 0.0)
         return float((edge_marginals * log_weights).sum()) + self._log_prior()
 

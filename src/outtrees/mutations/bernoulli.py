@@ -10,7 +10,8 @@ from scipy.special import expit, logit, xlog1py, xlogy
 
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array, check_number
-from outtrees.mutations.logdot import log_dot
+from outtrees.mutations.edges import Ints
+from outtrees.mutations.logdot import log_dot, log_dot_edges
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,12 +95,18 @@ class BernoulliMutation(Mutation):
         with np.errstate(divide="ignore"):
             return np.log1p(-self.child_probability), np.log(self.child_probability)
 
-    def _log_conditional(self, children: Array, parents: Array) -> Array:
-        log_zero, log_one = self._log_tables()
+    def _log_values(self, parents: Array) -> Array:
+        """Return log p(0 | parent's value) and log p(1 | …) of each column side by side."""
         on = parents == 1
+        return np.hstack([np.where(on, t[1], t[0]) for t in self._log_tables()])
+
+    def _log_conditional(self, children: Array, parents: Array) -> Array:
         # One row of log-probabilities for each parent turns all pairs into a matrix product.
-        log_values = np.hstack([np.where(on, t[1], t[0]) for t in (log_zero, log_one)])
-        return log_dot(np.hstack([1 - children, children]), log_values)
+        return log_dot(np.hstack([1 - children, children]), self._log_values(parents))
+
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        values = np.hstack([1 - children, children])
+        return log_dot_edges(values, self._log_values(parents), child, parent)
 
     def _log_root(self, X: Array) -> Array:
         p = self.root_probability

@@ -13,6 +13,7 @@ from scipy.special import expit, logit, softmax, xlogy
 
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array, check_number, check_option
+from outtrees.mutations.edges import Ints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,15 +158,27 @@ class CategoricalMutation(Mutation):
             self._codes(parents, "parents"),
         )
         result = np.zeros((len(children), len(parents)))
-        for d, (matrix, marginal) in enumerate(zip(self.matrices, self.marginals, strict=True)):
+        for d, log_table in enumerate(self._log_tables()):
+            result += np.take(log_table[child_codes[:, d]], parent_codes[:, d], axis=1)
+        return result
+
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        child_codes = self._codes(children, "children")
+        parent_codes = self._codes(parents, "parents")
+        result = np.zeros(len(child))
+        for d, log_table in enumerate(self._log_tables()):
+            result += log_table[child_codes[child, d], parent_codes[parent, d]]
+        return result
+
+    def _log_tables(self) -> Iterator[Array]:
+        """Yield log p(a | b) of each column, the last row and column for a missing cell."""
+        for matrix, marginal in zip(self.matrices, self.marginals, strict=True):
             C = len(marginal)
-            table = np.ones((C + 1, C + 1))  # the last row and column stand for a missing cell
+            table = np.ones((C + 1, C + 1))
             table[:C, :C] = matrix
             table[:C, C] = matrix @ marginal
             with np.errstate(divide="ignore"):
-                rows = np.log(table)[child_codes[:, d]]
-            result += np.take(rows, parent_codes[:, d], axis=1)
-        return result
+                yield np.log(table)
 
     def _log_root(self, X: Array) -> Array:
         result = np.zeros(len(X))

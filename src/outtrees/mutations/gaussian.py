@@ -10,7 +10,8 @@ import numpy as np
 from outtrees.mutations import covariance as cov_
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array, check_number, check_option
-from outtrees.mutations.normal import log_normal
+from outtrees.mutations.edges import Ints
+from outtrees.mutations.normal import log_normal, log_normal_edges, whitened
 from outtrees.mutations.regression import TRANSITIONS, PairMoments, fit_conditional
 
 
@@ -207,6 +208,18 @@ class GaussianMutation(Mutation):
             return np.repeat(self._log_child(children)[:, None], len(parents), axis=1)
         means = parents @ self.transition_matrix.T + self.offset
         return log_normal(children, means, self.mutation_cov)
+
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        if self.parent_free:
+            return self._log_child(children)[child]
+        means = parents @ self.transition_matrix.T + self.offset
+        return log_normal_edges(children, means, self.mutation_cov, child, parent)
+
+    def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]]:
+        if self.parent_free:
+            return []
+        means = parents @ self.transition_matrix.T + self.offset
+        return [whitened(children, means, self.mutation_cov)[1:]]
 
     def _log_child(self, children: Array) -> Array:
         return log_normal(children, self.offset[None], self.mutation_cov)[:, 0]

@@ -19,7 +19,8 @@ from outtrees.mutations.checks import (
     check_number,
     check_option,
 )
-from outtrees.mutations.normal import log_normal
+from outtrees.mutations.edges import Ints
+from outtrees.mutations.normal import log_normal, log_normal_edges, whitened
 
 KERNELS = ("rbf", "polynomial", "linear")
 
@@ -206,6 +207,12 @@ class KernelMutation(Mutation):
 
     def _log_conditional(self, children: Array, parents: Array) -> Array:
         return log_normal(children, self.means(parents), self.mutation_cov)
+
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        return log_normal_edges(children, self.means(parents), self.mutation_cov, child, parent)
+
+    def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]]:
+        return [whitened(children, self.means(parents), self.mutation_cov)[1:]]
 
     def _log_root(self, X: Array) -> Array:
         return log_normal(X, self.root_mean[None], self.root_cov, "root_cov")[:, 0]

@@ -12,6 +12,7 @@ from scipy.special import log_softmax, logsumexp
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array, as_generator, check_count, check_number, check_option
 from outtrees.mutations.covariance import COVARIANCES
+from outtrees.mutations.edges import EdgeList, Ints
 from outtrees.mutations.gaussian import GaussianMutation
 from outtrees.mutations.gmm import fit_iid_components
 
@@ -189,6 +190,34 @@ class MixtureMutation(Mutation):
         total = self._log_joint(children, parents)[2]
         return np.array(np.broadcast_to(total, (len(children), len(parents))))
 
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        result = self._log_excess(children, parents, child, parent)
+        log_f = self._log_anywhere(children)
+        return result if log_f is None else np.logaddexp(result, log_f[child])
+
+    def _log_anywhere(self, children: Array) -> Array | None:
+        shares = [part._log_anywhere(children) for part in self.parts]
+        weighed = zip(self.log_weights, shares, strict=True)
+        free = [w + share for w, share in weighed if share is not None and w > -np.inf]
+        return logsumexp(np.stack(free), axis=0) if free else None
+
+    def _log_excess(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        result = np.full(len(child), -np.inf)
+        for log_weight, part in zip(self.log_weights, self.parts, strict=True):
+            if not part.parent_free:
+                log_e = log_weight + part._log_excess(children, parents, child, parent)
+                result = np.logaddexp(result, log_e)
+        return result
+
+    def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]] | None:
+        result: list[tuple[Array, Array]] = []
+        for part in self.parts:
+            spaces = part._embeddings(children, parents)
+            if spaces is None:
+                return None
+            result += spaces
+        return result
+
     def _log_child(self, children: Array) -> Array:
         return self._log_joint(children, children)[2][:, 0]
 
@@ -241,7 +270,11 @@ class MixtureMutation(Mutation):
             part._refit_children(X, share) if part.parent_free else part._refit(X, share)
             for part, share in zip(self.parts, shares, strict=True)
         ]
-        counts = np.array([share.sum() for share in shares]) + self.weight_concentration - 1.0
+        return self._reweighed(parts, [share.sum() for share in shares])
+
+    def _reweighed(self, parts: list[Mutation], sums: list[float]) -> Self:
+        """Return the mixture of these parts, with the weights that these sums of shares give."""
+        counts = np.array(sums) + self.weight_concentration - 1.0
         if counts.sum() <= 0:
             return self
         with np.errstate(divide="ignore"):
@@ -255,13 +288,49 @@ class MixtureMutation(Mutation):
         return self._gradient_shared(X, self._shared(X, weights[:, None]))
 
     def _gradient_shared(self, X: Array, shares: list[Array]) -> Array:
-        counts = np.array([share.sum() for share in shares]) + self.weight_concentration - 1.0
-        by_logits = counts - counts.sum() * self.weights
         by_parts = [
             part._gradient_children(X, share) if part.parent_free else part._gradient(X, share)
             for part, share in zip(self.parts, shares, strict=True)
         ]
-        return np.concatenate([by_logits[1:], *by_parts])
+        return np.concatenate([self._by_logits([share.sum() for share in shares]), *by_parts])
+
+    def _by_logits(self, sums: list[float]) -> Array:
+        counts = np.array(sums) + self.weight_concentration - 1.0
+        return (counts - counts.sum() * self.weights)[1:]
+
+    def _split_shares(
+        self, X: Array, edges: EdgeList, excess: Array, anywhere: Array | None
+    ) -> tuple[list[tuple[Array, Array | None]], list[float]]:
+        """Return each part's share of the weights of log e and of log f, and their sums."""
+        log_e = self._log_excess(X, X, edges.child, edges.parent)
+        log_f = self._log_anywhere(X)
+        shares: list[tuple[Array, Array | None]] = []
+        for log_weight, part in zip(self.log_weights, self.parts, strict=True):
+            log_part = part._log_excess(X, X, edges.child, edges.parent)
+            bound = excess * _share(log_weight + log_part, log_e)
+            free = part._log_anywhere(X)
+            if free is not None:
+                nothing = anywhere is None or log_f is None  # all such parts have weight zero
+                share = 0.0 * free if nothing else _share(log_weight + free, log_f)
+                free = share if nothing else anywhere * share
+            shares.append((bound, free))
+        sums = [float(b.sum()) + (0.0 if f is None else float(f.sum())) for b, f in shares]
+        return shares, sums
+
+    def _refit_split(
+        self, X: Array, edges: EdgeList, excess: Array, anywhere: Array | None
+    ) -> Self:
+        shares, sums = self._split_shares(X, edges, excess, anywhere)
+        pairs = zip(self.parts, shares, strict=True)
+        return self._reweighed([part._refit_split(X, edges, *s) for part, s in pairs], sums)
+
+    def _gradient_split(
+        self, X: Array, edges: EdgeList, excess: Array, anywhere: Array | None
+    ) -> Array:
+        shares, sums = self._split_shares(X, edges, excess, anywhere)
+        pairs = zip(self.parts, shares, strict=True)
+        by_parts = [part._gradient_split(X, edges, *s) for part, s in pairs]
+        return np.concatenate([self._by_logits(sums), *by_parts])
 
     def _params(self) -> Array:
         logits = self.log_weights[1:] - self.log_weights[0]
@@ -293,6 +362,11 @@ def _narrowed(part: Any, factor: float) -> Any:
             "start alike; give different mutations in components instead."
         )
     return replace(part, mutation_cov=factor * part.mutation_cov)
+
+
+def _share(log_part: Array, log_whole: Array) -> Array:
+    """Return part / whole, 0 where there is nothing to share."""
+    return np.exp(log_part - np.where(np.isneginf(log_whole), 0.0, log_whole))
 
 
 def _normalised(weights: Array) -> Array:

@@ -10,7 +10,8 @@ from scipy.special import gammaln, xlogy
 
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array, check_number
-from outtrees.mutations.logdot import log_dot
+from outtrees.mutations.edges import Ints
+from outtrees.mutations.logdot import log_dot, log_dot_edges
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,6 +111,13 @@ class PoissonMutation(Mutation):
             log_rates = np.log(rates)
         log_weights = log_dot(children, log_rates) - rates.sum(axis=1)
         return log_weights - gammaln(children + 1).sum(axis=1)[:, None]
+
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        rates = self._rates(parents)
+        with np.errstate(divide="ignore"):
+            log_rates = np.log(rates)
+        log_counts = log_dot_edges(children, log_rates, child, parent)
+        return log_counts - rates.sum(axis=1)[parent] - gammaln(children + 1).sum(axis=1)[child]
 
     def _log_root(self, X: Array) -> Array:
         return (xlogy(X, self.root_rate) - self.root_rate - gammaln(X + 1)).sum(axis=1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array
+from outtrees.mutations.edges import EdgeList, Ints
 from outtrees.mutations.grouped import Grouped
 
 
@@ -47,6 +48,42 @@ class ProductMutation(Grouped, Mutation):
     def _log_conditional(self, children: Array, parents: Array) -> Array:
         return sum(part._log_conditional(c, p) for part, c, p in self._each(children, parents))
 
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        blocks = self._each(children, parents)
+        return sum(part._log_edges(c, p, child, parent) for part, c, p in blocks)
+
+    def _log_anywhere(self, children: Array) -> Array | None:
+        parts = [part._log_anywhere(block) for part, block in self._each(children)]
+        return None if any(log_f is None for log_f in parts) else sum(parts)
+
+    def _gains(self, children: Array, parents: Array, child: Ints, parent: Ints) -> list[Array]:
+        """Return log(p_g / f_g) of listed pairs for each group, all ≥ 0."""
+        gains = []
+        for part, c, p in self._each(children, parents):
+            log_ratio = part._log_excess(c, p, child, parent) - part._log_anywhere(c)[child]
+            gains.append(np.logaddexp(0.0, log_ratio))
+        return gains
+
+    def _log_excess(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        log_f = None if self.parent_free else self._log_anywhere(children)
+        if log_f is None:
+            return super()._log_excess(children, parents, child, parent)
+        # Π p_g − Π f_g without a difference of like numbers: all gains are positive.
+        gain = np.sum(self._gains(children, parents, child, parent), axis=0)
+        return log_f[child] + _log_expm1(gain)
+
+    def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]] | None:
+        spaces = []
+        for part, c, p in self._each(children, parents):
+            found = part._embeddings(c, p)
+            # Distances add over groups; sums of several components do not factor.
+            if found is None or len(found) > 1 or (found and part._log_anywhere(c[:1]) is not None):
+                return None
+            spaces += found
+        if not spaces:
+            return []
+        return [tuple(np.hstack(side) for side in zip(*spaces, strict=True))]  # type: ignore[list-item]
+
     def _log_child(self, children: Array) -> Array:
         return sum(part._log_child(c) for part, c in self._each(children))
 
@@ -81,6 +118,44 @@ class ProductMutation(Grouped, Mutation):
     def _gradient_children(self, X: Array, weights: Array) -> Array:
         return np.concatenate([part._gradient_children(b, weights) for part, b in self._each(X)])
 
+    def _split_shares(
+        self, X: Array, edges: EdgeList, excess: Array, anywhere: Array | None
+    ) -> list[tuple[Any, ...]]:
+        """Return (part, its columns, edges, weights of its log e and log f) for each group.
+
+        With gains r_g = log(p_g / f_g) and R their sum, a pair whose group g is not from anywhere
+        has the share (1 − e^−r_g) / (1 − e^−R) of the excess, and one whose group g is from
+        anywhere, while another is not, the rest of it.
+        """
+        if anywhere is None:  # some group always depends on the parent
+            return [
+                (part, *part._split(block, edges.child, edges.parent, excess))
+                for part, block in self._each(X)
+            ]
+        gains = self._gains(X, X, edges.child, edges.parent)
+        whole = np.sum(gains, axis=0)
+        used = whole > 0
+        result = []
+        for (part, block), gain in zip(self._each(X), gains, strict=True):
+            share = np.divide(
+                np.expm1(-gain), np.expm1(-whole), out=np.zeros_like(whole), where=used
+            )
+            elsewhere = edges.by_child(excess * (1.0 - share))
+            result.append((part, block, edges, excess * share, anywhere + elsewhere))
+        return result
+
+    def _refit_split(
+        self, X: Array, edges: EdgeList, excess: Array, anywhere: Array | None
+    ) -> Self:
+        shares = self._split_shares(X, edges, excess, anywhere)
+        return replace(self, parts=tuple(part._refit_split(*share) for part, *share in shares))
+
+    def _gradient_split(
+        self, X: Array, edges: EdgeList, excess: Array, anywhere: Array | None
+    ) -> Array:
+        shares = self._split_shares(X, edges, excess, anywhere)
+        return np.concatenate([part._gradient_split(*share) for part, *share in shares])
+
     def _params(self) -> Array:
         return np.concatenate([part.params for part in self.parts])
 
@@ -92,3 +167,15 @@ class ProductMutation(Grouped, Mutation):
 
     def _log_prior(self) -> float:
         return sum(part.log_prior() for part in self.parts)
+
+
+def _log_expm1(x: Array) -> Array:
+    """Return log(e^x − 1) for x ≥ 0, −inf at 0.
+
+    Examples
+    --------
+    >>> _log_expm1(np.array([0.0, np.log(2.0), 800.0]))
+    array([-inf,   0., 800.])
+    """
+    with np.errstate(divide="ignore"):
+        return x + np.log(-np.expm1(-x))

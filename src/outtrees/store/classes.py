@@ -25,6 +25,7 @@ CLASSES: dict[str, str] = {
     "ProductPosterior": "outtrees.mutations.posteriors.product",
     "BayesianOutTree": "outtrees.estimators.bayesian",
     # Labels
+    "CandidateLabelModel": "outtrees.learning.labels.candidate_model",
     "Choice": "outtrees.learning.labels.choice",
     "LabelModel": "outtrees.learning.labels.model",
     "PCA": "sklearn.decomposition",
@@ -48,7 +49,8 @@ CLASSES: dict[str, str] = {
     "Drift": "outtrees.mutations.columns.drift",
     "GivenWeights": "outtrees.mutations.columns.matrices",
     "Lineage": "outtrees.mutations.columns.lineage",
-    "PossibleEdges": "outtrees.learning.ancestry",
+    "LostMass": "outtrees.learning.candidates.lost",
+    "PossibleEdges": "outtrees.learning.candidates.edges",
     "Reversion": "outtrees.mutations.columns.reversion",
     "Sticky": "outtrees.mutations.columns.sticky",
     "Substitution": "outtrees.mutations.columns.substitution",

@@ -30,7 +30,9 @@ def neutral(cell: Any) -> str:
     """
     if cell is None:
         return ""
-    if isinstance(cell, Real) and not isinstance(cell, (bool, Integral)):
+    if type(cell) is float and math.isfinite(cell):  # asked first: most cells of results are
+        return repr(cell)
+    if type(cell) is not str and isinstance(cell, Real) and not isinstance(cell, (bool, Integral)):
         return "" if math.isnan(cell) else repr(float(cell))
     text = str(cell)
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

@@ -87,6 +87,8 @@ def visible(text: object, limit: int = LABEL_LENGTH) -> str:
     200
     """
     whole = str(text)
+    if len(whole) <= limit and whole.isprintable():  # nearly all: nothing in it can hide
+        return whole
     shown = "".join(_shown(letter) for letter in whole[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 

@@ -12,6 +12,7 @@ from scipy.special import logit
 from outtrees.learning.labels.importance import weigh_trees
 from outtrees.learning.labels.model import LabelModel, Labels
 from outtrees.mutations.checks import Array, as_generator
+from outtrees.mutations.edges import EdgeList
 
 STICKINESS = (0.5, 0.8, 0.95)
 _USUAL_STICKINESS = 0.9
@@ -50,6 +51,37 @@ def sharpness_grid(n_features: int) -> tuple[float, ...]:
     (0.125, 0.25, 0.5, 1.0, 2.0)
     """
     return tuple(usual_sharpness(n_features) * 2.0**power for power in range(-3, 2))
+
+
+def neighbourhoods(edges: EdgeList, known: Labels, n_records: int, random_state: Any) -> Labels:
+    """Return the rows of about `n_records` records in four neighbourhoods of labelled ones, sorted.
+
+    Neighbourhoods grow along the listed edges, so records in them are as near to each other as all
+    are; records drawn one by one would be farther apart than what the settings are for. All rows
+    if there are no more than that.
+
+    Examples
+    --------
+    >>> chain = EdgeList.of(np.arange(1, 100), np.arange(99), 100)
+    >>> len(neighbourhoods(chain, np.zeros(100, dtype=int), 40, 0))
+    40
+    """
+    from scipy.sparse.csgraph import breadth_first_order
+
+    T = edges.n_records
+    if n_records >= T:
+        return np.arange(T)
+    graph = edges.matrix(np.ones(len(edges)))
+    taken = np.zeros(T, dtype=bool)
+    for seed in as_generator(random_state).permutation(np.flatnonzero(known >= 0)):
+        left = n_records - int(taken.sum())
+        if left <= 0:
+            break
+        if taken[seed]:
+            continue
+        near = breadth_first_order(graph, seed, directed=False, return_predecessors=False)
+        taken[near[~taken[near]][: min(left, -(-n_records // 4))]] = True
+    return np.flatnonzero(taken)
 
 
 def choose_settings(

@@ -11,7 +11,6 @@ from scipy.special import logsumexp
 from outtrees.errors import NoSpanningTreeError
 from outtrees.learning.labels.model import LabelModel, Labels, evidence
 from outtrees.mutations.checks import Array, as_generator
-from outtrees.trees import OutTreeDistribution
 
 _CONTRADICTION = (
     "no tree allows the known labels: they contradict each other at stickiness 1; use a "
@@ -79,7 +78,7 @@ class TreeProposal:
         self._log_nodes = evidence(np.asarray(known), model.n_classes)
         log_beta, self._pairs, self._at_root = _pairwise(model, self._log_nodes)
         try:
-            self._trees = OutTreeDistribution(log_beta, model.log_roots + self._at_root)
+            self._trees = model.distribution(log_beta, model.log_roots + self._at_root)
         except NoSpanningTreeError as error:
             raise ValueError(_CONTRADICTION) from error
 
@@ -101,7 +100,7 @@ class TreeProposal:
         log_z, marginals = np.empty(n), np.empty((n, T, model.n_classes))
         edges = model.edges_over(trees)
         pass_messages_over(trees, self._log_nodes, edges, model.log_marginal, log_z, marginals)
-        said = np.where(trees < 0, self._at_root, self._pairs[np.arange(T), trees]).sum(axis=1)
+        said = np.where(trees < 0, self._at_root, model.along(self._pairs, trees)).sum(axis=1)
         return log_z - said, marginals
 
 
@@ -120,8 +119,9 @@ def _pairwise(
         raise ValueError("a known label has marginal 0; give every class a positive marginal")
     parents /= at_root[:, None]
     edge = np.exp(model.log_edge)
-    kept = (may_be * np.diag(edge)) @ parents.T  # (T, T) P(child's label fits and is the parent's)
-    changed = may_be @ (edge - np.diag(np.diag(edge))) @ parents.T
+    # P(child's label fits and is the parent's), and that it fits and is another, of each pair.
+    kept = model.pair_sums(may_be * np.diag(edge), parents)
+    changed = model.pair_sums(may_be @ (edge - np.diag(np.diag(edge))), parents)
     with np.errstate(divide="ignore"):
         if len(model.log_attributes) == 1:
             pairs = np.log(kept + changed)

@@ -77,15 +77,34 @@ class LabelModel:
 
     def weights(self, labels: Labels) -> tuple[Array, Array]:
         """Return (log_beta, log_root) of the trees whose labels are all known. O(T²)."""
-        log_beta = self.log_layers[0] + self.log_edge[labels[:, None], labels[None, :]]
-        if len(self.log_attributes) > 1:
-            differ = labels[:, None] != labels[None, :]
-            log_beta[differ] += (self.log_layers[1] - self.log_layers[0])[differ]
-        return log_beta, self.log_roots + self.log_marginal[labels]
+        layers = self.log_layers
+        log_beta = layers[0]
+        if len(layers) > 1:
+            log_beta = np.where(labels[:, None] == labels[None, :], layers[0], layers[1])
+        log_roots = self.log_roots + self.log_marginal[labels]
+        return log_beta + self.log_edge[labels[:, None], labels[None, :]], log_roots
 
-    def trees(self, labels: Labels) -> OutTreeDistribution:
+    def trees(self, labels: Labels) -> Any:
         """Return the distribution over trees given all labels; its log Z is the paper's Z(y)."""
-        return OutTreeDistribution(*self.weights(labels))
+        return self.distribution(*self.weights(labels))
+
+    # What a list of possible pairs does in another way ------------------------------------------
+
+    def distribution(self, log_beta: Array, log_root: Array) -> Any:
+        """Return the distribution over trees with these weights of pairs and of roots."""
+        return OutTreeDistribution(log_beta, log_root)
+
+    def pair_sums(
+        self,
+        left: Array,  # (T, C) by the child
+        right: Array,  # (T, C) by the parent
+    ) -> Array:
+        """Return Σ_c left[u, c] right[v, c] of each pair, (T, T)."""
+        return left @ right.T
+
+    def along(self, values: Array, trees: NDArray[np.intp]) -> Array:
+        """Return the pairs' values at the edges of trees (n, T); a root's entry means nothing."""
+        return values[..., np.arange(self.n_records), trees]
 
     def draw_labels(
         self,
@@ -102,8 +121,7 @@ class LabelModel:
         """Return the log-weights of pairs of labels on the edges of a tree, for messages."""
         if len(self.log_attributes) == 1:
             return self.log_edge  # the attributes say nothing about the labels, given the tree
-        child = np.arange(self.n_records)
-        kept, changed = self.log_layers[:, child, parents]  # a root's entry is never read
+        kept, changed = self.along(self.log_layers, parents)  # a root's entry is never read
         same = np.eye(self.n_classes, dtype=bool)
         return self.log_edge + np.where(same, kept[:, None, None], changed[:, None, None])
 

@@ -18,6 +18,9 @@ _TREES_PER_STEP = 8
 _OFFERS_PER_STEP = 8  # independent trees that may take the place of the one drawn
 _START_TREES = 32  # weighed, for the start of a chain
 _WEIGHED_TREES = 256  # for log Σ Z(y)
+_AT_ONCE = 2**25  # label probabilities of trees held at the same time: 256 MB
+# Independent trees of so many records are hardly ever taken, and cost as much as any.
+_MOST_FOR_OFFERS = 5000
 
 
 class LabelPosterior(NamedTuple):
@@ -68,20 +71,22 @@ def label_posterior(
         return _start(model, known, proposal, rng)
 
     def draw_trees(labels: Labels, rng: np.random.Generator) -> NDArray[np.intp]:
-        return model.trees(labels).sample(_TREES_PER_STEP, rng)
+        return model.trees(labels).sample(_at_most(_TREES_PER_STEP, model), rng)
 
     def draw_labels(
         trees: NDArray[np.intp], labels: Labels, rng: np.random.Generator
     ) -> tuple[Labels, Array]:
         log_weights, marginals = proposal.weigh(trees)
-        tree = _leap(trees[0], log_weights[0], proposal, rng)
+        tree = trees[0]
+        if model.n_records <= _MOST_FOR_OFFERS:
+            tree = _leap(tree, log_weights[0], proposal, rng)
         drawn = model.draw_labels(tree, known, rng).states
         label_draws.append(drawn)
         return drawn, marginals.mean(axis=0)
 
     T = model.n_records
     rng = as_generator(random_state)
-    weighed = weigh_trees(model, known, _WEIGHED_TREES, rng)
+    weighed = weigh_trees(model, known, _at_most(_WEIGHED_TREES, model), rng)
     chains = alternate(start, draw_trees, draw_labels, n_chains, n_draws, burn_in, rng)
     kept = np.array(label_draws).reshape(n_chains, burn_in + n_draws, T)[:, burn_in:]
     return LabelPosterior(
@@ -101,9 +106,9 @@ def average_edges(
     """Return P(u descends from v) (T, T) and P(r is the root) (T,), averaged over label draws.
 
     Given labels, both are exact; so only the labels' share of the uncertainty is sampled. O(n T³).
+    Of a model with listed pairs the first is (E,), in the listed order.
     """
-    T = model.n_records
-    edge, root = np.zeros((T, T)), np.zeros(T)
+    edge, root = np.zeros(model.log_attributes.shape[1:]), np.zeros(model.n_records)
     for labels in label_draws:
         trees = model.trees(labels)
         edge += trees.edge_marginals
@@ -114,9 +119,14 @@ def average_edges(
 def _start(
     model: LabelModel, known: Labels, proposal: TreeProposal, rng: np.random.Generator
 ) -> Labels:
-    trees, log_weights, _ = proposal.draw(_START_TREES, rng)
+    trees, log_weights, _ = proposal.draw(_at_most(_START_TREES, model), rng)
     tree = trees[rng.choice(len(trees), p=softmax(log_weights))]
     return model.draw_labels(tree, known, rng).states
+
+
+def _at_most(n_trees: int, model: LabelModel) -> int:
+    """Return n_trees, or as many as are held at the same time, but two."""
+    return max(2, min(n_trees, _AT_ONCE // (model.n_records * model.n_classes)))
 
 
 def _leap(

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from outtrees.learning.labels.candidate_model import CandidateLabelModel
 from outtrees.learning.labels.model import LabelModel, Labels
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array
+from outtrees.mutations.edges import EdgeList
 from outtrees.trees import OutTreeDistribution
 
 
@@ -42,6 +44,30 @@ class AttributeMutations(NamedTuple):
     ) -> LabelModel:
         """Return the label model of these records."""
         return LabelModel(self.layers(X, X), self.kept.log_root(X), marginal, stickiness, sharpness)
+
+    def candidate_model(
+        self,
+        X: Array,  # (T, D)
+        edges: EdgeList,
+        marginal: Array,  # (C,)
+        stickiness: float,
+        sharpness: float,
+    ) -> CandidateLabelModel:
+        """Return the label model of these records with listed pairs; one mutation, or `fresh`."""
+        log_root = self.kept.log_root(X)
+        layers = [self.kept.log_beta_edges(X, edges.child, edges.parent)]
+        if self.fresh:
+            layers.append(log_root[edges.child])
+        order = np.lexsort((edges.parent, edges.child))
+        return CandidateLabelModel(
+            np.stack(layers)[:, order],
+            log_root,
+            marginal,
+            stickiness,
+            sharpness,
+            child=edges.child[order],
+            parent=edges.parent[order],
+        )
 
     def refit(
         self,

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees.mutations.columns.quick import Quick
+
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
@@ -70,6 +72,13 @@ class ColumnKernel(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Return the fitted parameters in words."""
+
+    def quick(self, values: Array, generations: int, elapsed: float) -> Quick | None:
+        """Return the kernel and its cells (T, D) as compiled loops read them, None if they cannot.
+
+        `elapsed` is a typical time between parent and child.
+        """
+        return None
 
 
 class CellPairs(NamedTuple):

@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import nbinom
 
 from outtrees.mutations.columns.base import Array, CellKernel
+from outtrees.mutations.columns.quick import Metric, normal_constant
 
 _TERMS_AT_ONCE = 200_000
 
@@ -107,6 +108,14 @@ class Counts(CellKernel):
             return rng.poisson(self.mean, size=(n, 1)).astype(np.float64)
         p = self.mean / self.variance
         return rng.negative_binomial(self.mean * p / (1 - p), p, size=(n, 1)).astype(np.float64)
+
+    def quick(self, values: Array, generations: int, elapsed: float) -> Metric:
+        """Return the normal with the mean and, for an average parent, the variance of the count."""
+        kept = (self.survival ** np.arange(1, generations + 1))[:, None, None]
+        variance = (1 - kept) * (1 + kept) * self.mean
+        child = (values - (1 - kept) * self.mean) / np.sqrt(variance)
+        constant = normal_constant(0.0, 1, variance[:, 0, 0])
+        return Metric(child, kept * values / np.sqrt(variance), constant)
 
     def log_prior(self) -> float:
         """Return the Beta log-density of the survival, up to a constant."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from outtrees.mutations.columns.base import Array, CellKernel
+from outtrees.mutations.columns.quick import Metric, normal_constant
 from outtrees.mutations.columns.scale import typical_variance
 
 _PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
@@ -133,6 +134,17 @@ class Drift(CellKernel):
         """Return draws from the normal of all cells."""
         noise = rng.standard_normal((n, len(self.centre)))
         return self.centre + noise @ np.linalg.cholesky(self.spread).T
+
+    def quick(self, values: Array, generations: int, elapsed: float) -> Metric:
+        """Return the walk as distances; a clock counts as if the typical time had passed."""
+        chol = np.linalg.cholesky(self.cov)
+        factors = np.arange(1, generations + 1) + (self.rate * elapsed if self.clock else 0.0)
+        steps = np.arange(1, generations + 1)[:, None, None] * self.mean_step
+        parent = np.linalg.solve(chol, values.T).T / np.sqrt(factors)[:, None, None]
+        moved = np.linalg.solve(chol, (values - steps).transpose(0, 2, 1)).transpose(0, 2, 1)
+        child = moved / np.sqrt(factors)[:, None, None]
+        log_det = 2 * float(np.log(np.diag(chol)).sum())
+        return Metric(child, parent, normal_constant(log_det, values.shape[1], factors))
 
     def log_prior(self) -> float:
         """Return the inverse-Wishart log-density of cov, up to a constant."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from outtrees.mutations.columns.base import Array, CellKernel
+from outtrees.mutations.columns.quick import Metric, normal_constant
 from outtrees.mutations.columns.scale import typical_variance
 
 _PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
@@ -128,6 +129,16 @@ class Reversion(CellKernel):
     def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
         """Return draws from the normal of all cells."""
         return self.centre + np.sqrt(self.centre_variance) * rng.standard_normal((n, 1))
+
+    def quick(self, values: Array, generations: int, elapsed: float) -> Metric:
+        """Return the differences from what the parents foretell, in standard deviations."""
+        links = range(1, generations + 1)
+        sums = np.array([self._sums(self.share, k) for k in links])  # (K, 2)
+        spread = np.sqrt(self.variance * sums[:, 1])[:, None, None]
+        kept = (self.share ** np.array(links))[:, None, None]
+        child = (values - self.step * sums[:, 0, None, None]) / spread
+        constant = normal_constant(float(np.log(self.variance)), 1, sums[:, 1])
+        return Metric(child, kept * values / spread, constant)
 
     def log_prior(self) -> float:
         """Return the inverse-gamma log-density of the variance, up to a constant."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from outtrees.mutations.columns.base import Array, CellKernel
+from outtrees.mutations.columns.quick import Match
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,13 @@ class Sticky(CellKernel):
     def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
         """Return draws from the marginal."""
         return rng.choice(len(self.levels), size=(n, 1), p=self.marginal).astype(np.float64)
+
+    def quick(self, values: Array, generations: int, elapsed: float) -> Match:
+        """Return what agreement and disagreement weigh, for each category of the child."""
+        kept = (self.stickiness ** np.arange(1, generations + 1))[:, None]
+        code = np.where(np.isnan(values[:, 0]), -1, values[:, 0]).astype(np.int32)
+        other = (1 - kept) * self._goal
+        return Match(code, np.log(kept + other), np.log(other))
 
     def log_prior(self) -> float:
         """Return the Beta log-density of the stickiness, up to a constant."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from outtrees.mutations.columns.base import Array, ColumnKernel, Index
+from outtrees.mutations.columns.quick import Sites
 from outtrees.mutations.columns.unknown_sites import MISSING, UnknownSites
 
 _CELLS_AT_ONCE = 20_000_000  # bytes compared at a time
@@ -108,13 +110,9 @@ class Substitution(ColumnKernel):
 
         The rest are sites that were read in the child only; see `UnknownSites`.
         """
-        x, y = _codes(children), _codes(parents)
+        x, y, n_constant, unknown = _prepared(children, parents, len(self.levels))
         result = np.zeros((len(child), 4))
-        # Sites where all records agree need not be compared pair by pair.
-        constant = (x == x[:1]).all(axis=0) & (y == x[:1]).all(axis=0) & (x[0] != MISSING)
-        result[:, _SAME] = constant.sum()
-        x, y = x[:, ~constant], y[:, ~constant]
-        unknown = UnknownSites(y, len(self.levels))
+        result[:, _SAME] = n_constant
         for rows in _chunks(len(child), x.shape[1]):
             a, b = x[child[rows]], y[parent[rows]]
             both = (a != MISSING) & (b != MISSING)
@@ -207,6 +205,23 @@ class Substitution(ColumnKernel):
         rare = rng.random(shape) < self.divergence
         return ((self.common + rare * rng.integers(1, C, size=shape)) % C).astype(np.float64)
 
+    def quick(self, values: Array, generations: int, elapsed: float) -> Sites:
+        """Return the sites; a transition counts as any change, an unread one as the commonest."""
+        codes = _codes(values)
+        constant = (codes == codes[:1]).all(axis=0) & (codes[0] != MISSING)
+        logs = np.array(
+            [self._log_sites(k, self.rate, self.kappa) for k in range(1, generations + 1)]
+        )
+        known = max(int((codes != MISSING).sum()), 1)
+        common = int((codes == self.common).sum())
+        return Sites(
+            codes[:, ~constant],
+            logs[:, 0],
+            logs[:, 1:].mean(axis=1),
+            float(np.log(max(common, 1) / known)),
+            logs[:, 0] * int(constant.sum()),
+        )
+
     def log_prior(self) -> float:
         """Return the log-density of rate and kappa, up to a constant.
 
@@ -229,6 +244,44 @@ class Substitution(ColumnKernel):
         return (
             text + f"; a sequence without a parent differs from the commonest at {rare:.3g} sites"
         )
+
+
+class _Prepared(NamedTuple):
+    """Sequences ready to be compared."""
+
+    children: NDArray[np.uint8]  # (n, L'), without the sites at which all agree
+    parents: NDArray[np.uint8]  # (m, L')
+    n_constant: int
+    unknown: UnknownSites
+
+
+# The last long column of parents that was prepared, for children that are the same records and for
+# others: a fit and the questions after it ask for it again and again, and finding out which
+# sequences are similar takes longer than comparing pairs.
+_last: dict[bool, tuple[weakref.ref[Array], int, _Prepared]] = {}
+_LONG = 50_000  # cells
+
+
+def _prepared(children: Array, parents: Array, n_letters: int) -> _Prepared:
+    together = children is parents
+    seen, letters, made = _last.get(together, (None, 0, None))
+    if seen is not None and seen() is parents and letters == n_letters and made is not None:
+        return made if together else made._replace(children=_codes(children))
+    x, y = _codes(children), _codes(parents)
+    constant = np.zeros(y.shape[1], dtype=bool)
+    if together or parents.size < _LONG:
+        # Sites where all records agree need not be compared pair by pair.
+        constant = (x == x[:1]).all(axis=0) & (y == x[:1]).all(axis=0) & (x[0] != MISSING)
+        x, y = x[:, ~constant], y[:, ~constant]
+    made = _Prepared(x, y, int(constant.sum()), UnknownSites(y, n_letters))
+    if parents.size >= _LONG:
+
+        def forget(gone: weakref.ref[Array]) -> None:
+            if _last.get(together, (None,))[0] is gone:
+                del _last[together]
+
+        _last[together] = weakref.ref(parents, forget), n_letters, made
+    return made
 
 
 def _codes(values: Array) -> NDArray[np.uint8]:

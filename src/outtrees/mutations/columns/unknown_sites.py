@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-MISSING = 255
+from outtrees.mutations.columns.similar import MISSING, similar_sequences
+
 _ALIKE = 2.0  # each differing site divides a sequence's vote by e²
 _ALL = 0.2  # the vote of all sequences together
 _PSEUDO = 0.1  # of each letter, among all sequences
-_MOST_SEQUENCES = 5000  # beyond, comparing all pairs is not worth it: all sequences vote alike
+_MOST_SEQUENCES = 5000  # beyond, comparing all pairs is not worth it: only the most similar vote
+_VOTERS = 16  # for each sequence, in that case
+_CELLS_AT_ONCE = 500_000
 
 
 class UnknownSites:
@@ -19,6 +22,8 @@ class UnknownSites:
     the letter that it shows; all sequences together vote with weight 0.2. What a near relative
     shows is almost certain to be there. The letters' frequencies alone would charge a child for
     every mutation that its whole branch shares, as soon as its parent was not read at that site.
+
+    Of more than 5,000 sequences only 16 vote, the most similar ones that `similar_sequences` finds.
 
     Parameters
     ----------
@@ -31,20 +36,58 @@ class UnknownSites:
         rows, sites = np.nonzero(codes == MISSING)
         self._place = np.full((m, L), -1, dtype=np.int32)
         self._place[rows, sites] = np.arange(len(rows))
-        letters = [(codes == a).astype(np.float32) for a in range(n_letters)]
-        self._counts = np.array([one.sum(axis=0) for one in letters], dtype=np.float64)  # (C, L)
+        self._counts = np.array(
+            [(codes == a).sum(axis=0) for a in range(n_letters)], dtype=np.float64
+        )  # (C, L)
         self._votes = np.zeros((len(rows), n_letters))
-        self._weight: NDArray[np.float64] | None = None
-        if m <= _MOST_SEQUENCES and len(rows):
-            known = (codes != MISSING).astype(np.float32)
-            shared = known @ known.T
-            same = sum(one @ one.T for one in letters)
-            differing = (shared - same) * (L / np.maximum(shared, 1.0))
-            # In doubles, so that a vote taken out again leaves no trace.
-            self._weight = np.exp(-_ALIKE * differing.astype(np.float64))
-            np.fill_diagonal(self._weight, 0.0)
-            for a, one in enumerate(letters):
-                self._votes[:, a] = (self._weight @ one)[rows, sites]
+        self._weight: NDArray[np.float64] | None = None  # (m, m)
+        self._voters: NDArray[np.int32] | None = None  # (m, 16)
+        if not len(rows):
+            return
+        if m <= _MOST_SEQUENCES:
+            self._all_vote(codes, n_letters, rows, sites)
+        else:
+            self._similar_vote(codes, rows, sites)
+
+    def _all_vote(
+        self,
+        codes: NDArray[np.uint8],
+        n_letters: int,
+        rows: NDArray[np.intp],
+        sites: NDArray[np.intp],
+    ) -> None:
+        letters = [(codes == a).astype(np.float32) for a in range(n_letters)]
+        known = (codes != MISSING).astype(np.float32)
+        shared = known @ known.T
+        same = sum(one @ one.T for one in letters)
+        differing = (shared - same) * (codes.shape[1] / np.maximum(shared, 1.0))
+        # In doubles, so that a vote taken out again leaves no trace.
+        self._weight = np.exp(-_ALIKE * differing.astype(np.float64))
+        np.fill_diagonal(self._weight, 0.0)
+        for a, one in enumerate(letters):
+            self._votes[:, a] = (self._weight @ one)[rows, sites]
+
+    def _similar_vote(
+        self, codes: NDArray[np.uint8], rows: NDArray[np.intp], sites: NDArray[np.intp]
+    ) -> None:
+        found = similar_sequences(codes, _VOTERS)
+        self._voters = found.index
+        self._voter_weight = np.exp(-_ALIKE * found.differing.astype(np.float64))  # 0 for none
+        for low in range(0, len(rows), _CELLS_AT_ONCE):
+            some = slice(low, low + _CELLS_AT_ONCE)
+            voters, weight = self._voters[rows[some]], self._voter_weight[rows[some]]
+            shown = codes[voters, sites[some, None]]
+            for a in range(self._votes.shape[1]):
+                self._votes[some, a] = (weight * (shown == a)).sum(axis=1)
+
+    def _own_vote(self, parent: NDArray[np.intp], child: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the weight of each child's vote on its parent's sites."""
+        if self._weight is not None:
+            return self._weight[parent, child]
+        if self._voters is None:
+            return np.zeros(len(parent))
+        is_own = self._voters[parent] == child[:, None]
+        return np.where(is_own, self._voter_weight[parent], 0.0).sum(axis=1)
 
     def log_letters(
         self,
@@ -63,9 +106,8 @@ class UnknownSites:
         count, counted = self._counts[shown, site], self._counts[:, site].sum(axis=0)
         if child is not None:
             count, counted = count - 1, counted - 1
-            if self._weight is not None:
-                own = self._weight[parent[edge], child[edge]]
-                votes, total = votes - own, total - own
+            own = self._own_vote(parent, child)[edge] if len(edge) else np.zeros(0)
+            votes, total = votes - own, total - own
         overall = (count + _PSEUDO) / (counted + _PSEUDO * len(self._counts))
         log_share = np.log((_ALL * overall + votes) / (_ALL + total))
         return np.bincount(edge, log_share, minlength=len(parent))

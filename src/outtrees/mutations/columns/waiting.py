@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from outtrees.mutations.columns.base import Array, CellKernel, Index
 from outtrees.mutations.columns.gamma_tails import log_tails
+from outtrees.mutations.columns.quick import Gaps
 
 # Columns of a cell: date, date from which children wait, ± half-width, 1 where still open.
 _START, _END, _WIDTH, _OPEN = range(4)
@@ -235,6 +236,41 @@ class Waiting(CellKernel):
     def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
         """Return dates 0, from which the dates of a sampled tree are counted."""
         return np.zeros((n, 4))
+
+    def longest(self, generations: int, nats: float) -> float:
+        """Return the longest time from parent to child less than `nats` below the likeliest."""
+        if self.table is not None:
+            return float(generations * (len(self._chances) - 1))
+        mean, shape = generations * np.exp(self.log_mean), generations * np.exp(self.log_shape)
+        times = np.linspace(0.0, mean * (1 + 2 * nats / min(shape, 1.0)), 4001)[1:]
+        shapes = np.exp(self.log_shape) * np.arange(1, generations + 1)[:, None]
+        scale = np.exp(self.log_mean - self.log_shape)
+        log_p = (shapes - 1) * np.log(times / scale) - times / scale - gammaln(shapes)
+        # Shapes below 1 have no peak; their density at the mean stands for it.
+        top = log_p[:, times >= min(mean, times[-1])].max(axis=1, keepdims=True)
+        return float(times[(log_p >= top - nats).any(axis=0)].max())
+
+    def quick(self, values: Array, generations: int, elapsed: float) -> Gaps:
+        """Return the log-probabilities of waiting 0, ½, 1, … units, as far as is plausible.
+
+        Dates that are not rounded: at 2,000 times up to the longest plausible one.
+        """
+        longest = max(self.longest(generations, 30.0), self.unit)
+        step = self.unit / 2 if self.unit > 0 else longest / 2000
+        times = step * np.arange(int(np.ceil(longest / step)) + 1)
+        cells = np.column_stack([times, np.full(len(times), self.unit / 2), 0 * times])
+        if self.unit == 0:
+            cells[0, 0] = 1e-3 * step  # children at time 0 itself are impossible
+        still = np.column_stack([cells[:, :2], np.ones(len(times))])
+        links = range(1, generations + 1)
+        return Gaps(
+            *values.T[:3],
+            values[:, _OPEN] > 0,
+            np.array([self._log_waits(cells, k) for k in links]),
+            np.array([self._log_waits(still, k) for k in links]),
+            step,
+            self.unit,
+        )
 
     def log_prior(self) -> float:
         """Return the log-normal log-density of mean and shape, up to a constant.

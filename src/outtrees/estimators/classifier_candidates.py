@@ -1,0 +1,68 @@
+"""Labels on trees of listed edges: the part of a classifier that knows candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outtrees.estimators.candidates import resolved
+from outtrees.learning.candidates.listed import listed_parents, what_is_dropped
+from outtrees.learning.labels import LabelModel
+from outtrees.learning.labels.candidate_model import CandidateLabelModel
+from outtrees.learning.labels.choice import neighbourhoods
+from outtrees.learning.labels.refitting import AttributeMutations
+from outtrees.mutations.checks import Array
+from outtrees.mutations.edges import EdgeList
+
+OF_CANDIDATES = ("dropped_mass_", "dropped_mass_error_", "dropped_mass_bound_")
+_CHOICE_RECORDS = 1000  # among which settings are chosen
+
+
+class ListedLabels:
+    """A classifier whose `candidates_` may be "knn"; then its edges are listed."""
+
+    candidates: str
+    n_candidates: int
+    method: str
+    joint: bool | str
+    X_: Array
+    model_: LabelModel
+
+    def _decided(self, n_records: int) -> str:
+        """Return "dense" or "knn", before anything large is allocated."""
+        needs_all = self.method == "hill-climb" or self.joint is True
+        if needs_all and self.candidates == "knn":
+            raise ValueError(
+                "candidates='knn' is for method='posterior' with joint=False or 'fresh', but got "
+                f"method={self.method!r}, joint={self.joint!r}; change them, or use "
+                "candidates='dense'"
+            )
+        return resolved(self, n_records, can_be_sparse=not needs_all)
+
+    def _listed(
+        self, mutations: AttributeMutations, known: Any, marginal: Array, seed: int
+    ) -> tuple[AttributeMutations, LabelModel]:
+        """Return the mutations and the label model over listed pairs, its settings chosen."""
+        X = self.X_
+        listed = listed_parents(mutations.kept, X, self.n_candidates)
+        rows = neighbourhoods(listed.edges, known, _CHOICE_RECORDS, seed)
+        some = self._chosen(mutations.model(X[rows], marginal, 0.9, 1.0), known[rows], seed)
+        if self.joint == "fresh":
+            mutations = mutations._replace(fresh=True)
+        dropped = what_is_dropped(
+            mutations.kept, X, listed, sharpness=some.sharpness, random_state=0
+        )
+        self.dropped_mass_, self.dropped_mass_error_, self.dropped_mass_bound_ = dropped
+        model = mutations.candidate_model(
+            X, listed.edges, marginal, some.stickiness, some.sharpness
+        )
+        return mutations, model
+
+    def _as_matrix(self, edge: Array) -> Any:
+        """Return values of listed edges (E,) as a sparse matrix; a matrix as it is."""
+        if not isinstance(self.model_, CandidateLabelModel):
+            return edge
+        edges = EdgeList(self.model_.child, self.model_.parent, self.model_.n_records)
+        return edges.matrix(edge)
+
+    def _chosen(self, model: LabelModel, known: Any, seed: int) -> LabelModel:
+        raise NotImplementedError

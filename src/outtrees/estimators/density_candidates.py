@@ -1,0 +1,84 @@
+"""The trees of a density that was fitted over candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from outtrees.estimators.candidates import resolved
+from outtrees.estimators.imputer_density import FittedTrees
+from outtrees.learning.candidates.listed import listed_parents, what_is_dropped
+from outtrees.likelihood import candidate_trees, log_number_of_trees
+from outtrees.mutations.base import Mutation
+from outtrees.mutations.checks import Array
+from outtrees.mutations.edges import EdgeList, Ints
+from outtrees.trees import OutTreeDistribution
+from outtrees.trees.candidates import CandidateTrees
+
+OF_CANDIDATES = (
+    "candidate_edges_",
+    "dropped_mass_",
+    "dropped_mass_error_",
+    "dropped_mass_bound_",
+)
+
+
+class ListedTrees(FittedTrees):
+    """The trees of an estimator whose `candidates_` may be "knn"; then edges are listed."""
+
+    candidates: str
+    n_candidates: int
+    candidates_: str
+    candidate_edges_: Ints  # (2, E) children and parents
+    _tree: Any
+
+    @property
+    def _is_sparse(self) -> bool:
+        return self.__dict__.get("candidates_") == "knn"  # models saved by 0.1 do not say
+
+    @property
+    def tree_(self) -> OutTreeDistribution | CandidateTrees:
+        """The distribution over out-trees of the training records."""
+        if not self._is_sparse:
+            return super().tree_
+        check_is_fitted(self, "mutation_")
+        if "_tree" not in self.__dict__:
+            self._tree = candidate_trees(self.mutation_, self.X_, *self.candidate_edges_)
+        return self._tree
+
+    @property
+    def edge_marginals_(self) -> Any:
+        """P(training record u descends directly from v), (T, T) [child, parent]; sparse for knn."""
+        if not self._is_sparse:
+            return super().edge_marginals_
+        edges = EdgeList(*self.candidate_edges_, len(self.X_))
+        return edges.matrix(self.tree_.edge_marginals)
+
+    # While a fit is made -----------------------------------------------------------------------
+
+    def _decide(self, X: Array, hidden: bool, stacked: bool) -> None:
+        """Decide between all pairs and candidates, before anything large is allocated."""
+        if hidden and self.candidates == "knn":
+            raise ValueError(
+                "missing='integrate' needs all pairs of records, but candidates='knn'; use "
+                "candidates='dense', or fill the cells in with OutTreeImputer first"
+            )
+        folds = stacked or "auto" in (self.n_components, self.prior_strength)
+        self.candidates_ = resolved(
+            self,
+            len(X),
+            can_be_sparse=not hidden and self.solver == "em",
+            n_jobs=self.n_jobs if folds else 1,
+        )
+
+    def _listed(self, mutation: Mutation, X: Array) -> float:
+        """Keep the list of edges and what it leaves out; return the bound of the likelihood."""
+        listed = listed_parents(mutation, X, self.n_candidates)
+        self.candidate_edges_ = np.stack([listed.edges.child, listed.edges.parent])
+        # The records looked at need no seed of the user's: the same for the same records.
+        dropped = what_is_dropped(mutation, X, listed, random_state=0)
+        self.dropped_mass_, self.dropped_mass_error_, self.dropped_mass_bound_ = dropped
+        self._tree = candidate_trees(mutation, X, *self.candidate_edges_)
+        return self._tree.log_z - log_number_of_trees(len(X))

@@ -1,0 +1,186 @@
+"""Which records may descend from which, by what the user knows: groups, parents, pairs, roots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.errors import NoSpanningTreeError
+
+Index = NDArray[np.intp]
+_OPEN, _NONE = -2, -1  # the parent is not known; the record has none
+
+
+class PossibleEdges(NamedTuple):
+    """Which records may descend from which, and which may be roots."""
+
+    child: Index  # (E,)
+    parent: Index  # (E,)
+    root_allowed: NDArray[np.bool_]  # (T,)
+    groups: Index  # (T,)
+    # How many possible parents each record has, listed or not (T,); None: all are listed.
+    choices: Index | None = None
+
+
+class Constraints(NamedTuple):
+    """What is known of the edges beforehand, in O(T + constraints) memory."""
+
+    groups: Index  # (T,)
+    root_allowed: NDArray[np.bool_]  # (T,)
+    known: Index  # (T,), the known parent, −1 if the record has none, −2 if it is open
+    forbidden: NDArray[np.int64]  # (F,), child · T + parent of each forbidden pair, sorted
+
+    def allows(self, child: Index, parent: Index) -> NDArray[np.bool_]:
+        """Return which edges are possible (E,)."""
+        T = len(self.groups)
+        known = self.known[child]
+        allowed = (child != parent) & (self.groups[child] == self.groups[parent])
+        allowed &= (known == _OPEN) | (known == parent)
+        if len(self.forbidden):
+            allowed &= ~np.isin(child.astype(np.int64) * T + parent, self.forbidden)
+        return allowed
+
+    @property
+    def open(self) -> Index:
+        """The records whose parents are not known."""
+        return np.flatnonzero(self.known == _OPEN)
+
+    def known_edges(self) -> tuple[Index, Index]:
+        """Return the edges that are known for certain, as children and parents."""
+        child = np.flatnonzero(self.known >= 0)
+        return child, self.known[child]
+
+
+def constraints(
+    n_samples: int,
+    groups: Index | None = None,  # (T,)
+    known_parents: Mapping[int, int] | None = None,
+    forbidden: Iterable[tuple[int, int]] = (),
+    root: int | None = None,
+) -> Constraints:
+    """Return the constraints, checked against each other; arguments as for `possible_edges`."""
+    codes = np.zeros(n_samples, dtype=np.intp) if groups is None else np.asarray(groups)
+    root_allowed = np.ones(n_samples, dtype=bool)
+    parent_of = np.full(n_samples, _OPEN, dtype=np.intp)
+    known, pairs = dict(known_parents or {}), list(forbidden)
+    _check_named(n_samples, [*known.items(), *pairs, (0 if root is None else root, -1)])
+    for child, parent in pairs:
+        if parent < 0:
+            root_allowed[child] = False
+    ruled_out = {pair for pair in pairs if pair[1] >= 0}
+    if root is not None:
+        if not root_allowed[root]:
+            raise NoSpanningTreeError(
+                f"record {root} is given as the root, but forbidden as a root; drop one of the two."
+            )
+        parent_of[root] = _NONE
+        root_allowed[codes == codes[root]] = False
+        root_allowed[root] = True
+    for child, parent in known.items():
+        if parent < 0 and not root_allowed[child]:
+            raise NoSpanningTreeError(
+                f"record {child} is known to be a root, but forbidden as a root, or record {root} "
+                "is given as the one root of its group; drop one of the two."
+            )
+        why = _why_not(child, parent, root, codes, ruled_out) if parent >= 0 else ""
+        if why:
+            raise NoSpanningTreeError(
+                f"record {parent} is given as the parent of record {child}, but {why}; drop one of "
+                "the two."
+            )
+        parent_of[child] = max(parent, _NONE)
+        root_allowed[child] = parent < 0
+    _refuse_cycles(known)
+    coded = np.array(sorted(u * n_samples + v for u, v in ruled_out), dtype=np.int64)
+    return Constraints(codes, root_allowed, parent_of, coded)
+
+
+def possible_edges(
+    n_samples: int,
+    groups: Index | None = None,  # (T,)
+    known_parents: Mapping[int, int] | None = None,
+    forbidden: Iterable[tuple[int, int]] = (),
+    root: int | None = None,
+) -> PossibleEdges:
+    """Return all edges within groups that the constraints leave.
+
+    Parameters
+    ----------
+    known_parents : mapping of int to int
+        From a child to its parent, −1 for a record known to be a root.
+    forbidden : pairs (child, parent)
+        With parent −1: the child is no root.
+    root : int, optional
+        The one root of its group.
+
+    Raises
+    ------
+    NoSpanningTreeError
+        If constraints contradict each other.
+    ValueError
+        If a constraint names a record that does not exist.
+
+    Examples
+    --------
+    >>> edges = possible_edges(3, known_parents={2: 0}, root=0)
+    >>> list(zip(edges.child.tolist(), edges.parent.tolist()))
+    [(1, 0), (1, 2), (2, 0)]
+    """
+    return all_edges(constraints(n_samples, groups, known_parents, forbidden, root))
+
+
+def all_edges(given: Constraints) -> PossibleEdges:
+    """Return all edges that the constraints leave, by child and then parent; O(edges)."""
+    T = len(given.groups)
+    number, sizes = np.unique(given.groups, return_inverse=True, return_counts=True)[1:]
+    number = number.ravel()
+    members = np.argsort(number, kind="stable")
+    begins = np.cumsum(sizes) - sizes
+    mates = sizes[number]  # (T,), of each record's group
+    child = np.repeat(np.arange(T), mates)
+    within = np.arange(len(child)) - np.repeat(np.cumsum(mates) - mates, mates)
+    parent = members[begins[number[child]] + within]
+    kept = given.allows(child, parent)
+    return PossibleEdges(child[kept], parent[kept], given.root_allowed, given.groups)
+
+
+def _check_named(n_samples: int, named: Iterable[tuple[int, int]]) -> None:
+    for child, parent in named:
+        if not (0 <= child < n_samples and -1 <= parent < n_samples):
+            raise ValueError(
+                f"records 0 … {n_samples - 1} are expected, with parents −1 (a root) … "
+                f"{n_samples - 1}, but got child {child} with parent {parent}; correct the pair."
+            )
+
+
+def _why_not(
+    child: int, parent: int, root: int | None, codes: Index, forbidden: set[tuple[int, int]]
+) -> str:
+    """Return why a pair is impossible, an empty string if it is possible."""
+    if child == parent:
+        return "no record is its own parent"
+    if child == root:
+        return "the child is given as the root"
+    if codes[child] != codes[parent]:
+        return "they are in different groups"
+    return "that pair is forbidden" if (child, parent) in forbidden else ""
+
+
+def _refuse_cycles(known: Mapping[int, int]) -> None:
+    settled: set[int] = set()
+    for start in known:
+        place: dict[int, int] = {}  # of each record on the way up from `start`
+        record = start
+        while record in known and record not in settled and record not in place:
+            place[record] = len(place)
+            record = known[record]
+        if record in place:
+            circle = [*list(place)[place[record] :], record]
+            raise NoSpanningTreeError(
+                "the known parents go round in a circle, "
+                f"{' → '.join(str(u) for u in reversed(circle))}; drop one of them."
+            )
+        settled.update(place)

@@ -1,0 +1,69 @@
+"""Labels on trees of which only some edges are possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.learning.labels.model import LabelModel, Labels
+from outtrees.mutations.checks import Array
+from outtrees.mutations.edges import chunks
+from outtrees.trees.candidates import CandidateTrees
+
+
+@dataclass(frozen=True)
+class CandidateLabelModel(LabelModel):
+    """A `LabelModel` whose edges are listed: `log_attributes` is (1 or 2, E) in their order.
+
+    Its posterior is that over trees of listed edges. Memory O(E).
+
+    Examples
+    --------
+    Four records in two pairs, and one edge between them.
+
+    >>> edges = {"child": np.array([0, 1, 2, 2, 3]), "parent": np.array([1, 0, 1, 3, 2])}
+    >>> model = CandidateLabelModel(
+    ...     np.array([[9.0, 9.0, 0.0, 9.0, 9.0]]), np.zeros(4), np.array([0.5, 0.5]), 0.9, **edges
+    ... )
+    >>> model.trees(np.array([0, 0, 1, 1])).edge_marginals.round(2)
+    array([0.5, 0.5, 1. , 0. , 1. ])
+    """
+
+    child: Labels = field(kw_only=True)  # (E,), never falling; the parents of each child rise
+    parent: Labels = field(kw_only=True)  # (E,)
+
+    def weights(self, labels: Labels) -> tuple[Array, Array]:
+        """Return the log-weights of edges (E,) and roots (T,) when all labels are known. O(E)."""
+        of_child, of_parent = labels[self.child], labels[self.parent]
+        layers = self.log_layers
+        log_weight = layers[0]
+        if len(layers) > 1:
+            log_weight = np.where(of_child == of_parent, layers[0], layers[1])
+        log_roots = self.log_roots + self.log_marginal[labels]
+        return log_weight + self.log_edge[of_child, of_parent], log_roots
+
+    def distribution(self, log_beta: Array, log_root: Array) -> Any:
+        """Return the distribution over trees with these weights of edges and of roots."""
+        return CandidateTrees(self.child, self.parent, log_beta, log_root)
+
+    def pair_sums(
+        self,
+        left: Array,  # (T, C) by the child
+        right: Array,  # (T, C) by the parent
+    ) -> Array:
+        """Return Σ_c left[u, c] right[v, c] of each edge, (E,)."""
+        result = np.empty(len(self.child))
+        for rows in chunks(len(result), left.shape[1]):
+            ends = left[self.child[rows]], right[self.parent[rows]]
+            result[rows] = np.einsum("ec,ec->e", *ends)
+        return result
+
+    def along(self, values: Array, trees: NDArray[np.intp]) -> Array:
+        """Return the edges' values at the edges of trees (n, T); a root's entry means nothing."""
+        T = self.n_records
+        wanted = np.arange(T) * T + np.maximum(trees, 0)
+        found = np.searchsorted(self.child * T + self.parent, wanted)
+        return values[..., np.minimum(found, len(self.child) - 1)]
