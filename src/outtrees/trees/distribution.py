@@ -160,7 +160,7 @@ class OutTreeDistribution:
         >>> dist.edge_marginals
         array([1.  , 0.25, 0.75, 0.5 , 0.5 ])
         """
-        from outtrees.trees.candidates import from_candidates
+        from outtrees.trees.candidate_lists import from_candidates
 
         return from_candidates(child, parent, log_weight, log_root, n_records, roots, groups)
 

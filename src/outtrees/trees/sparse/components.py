@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from outtrees.errors import NoSpanningTreeError
-from outtrees.trees.sparse.edges import EdgeList
+from outtrees.trees.sparse.edges import EdgeRows
 from outtrees.trees.support import listed
 from outtrees.trees.weights import Floats, Ints
 
@@ -76,7 +76,7 @@ class Inner:
         return inner, nodes, edges
 
 
-def find_components(edges: EdgeList, roots: str, groups: Ints | None) -> Components:
+def find_components(edges: EdgeRows, roots: str, groups: Ints | None) -> Components:
     """Return the components, or say which records cannot be spanned."""
     label = _labels(edges)
     size = np.bincount(label)
@@ -99,7 +99,7 @@ def find_components(edges: EdgeList, roots: str, groups: Ints | None) -> Compone
     return Components(label, alone, members, np.append(first, len(members)), single, log_root)
 
 
-def _labels(edges: EdgeList) -> Ints:
+def _labels(edges: EdgeRows) -> Ints:
     """Return the number of each record's component (T,)."""
     from outtrees.trees.sparse.edge_kernels import without_heirs
 
@@ -126,7 +126,7 @@ def _labels(edges: EdgeList) -> Ints:
 
 
 def _require_roots(
-    edges: EdgeList, label: Ints, closed: Bools, roots: str, groups: Ints | None
+    edges: EdgeRows, label: Ints, closed: Bools, roots: str, groups: Ints | None
 ) -> None:
     """Raise unless every component that no edge leaves can hold a root, one in each group."""
     holds_root = np.zeros(len(closed), dtype=bool)
@@ -156,7 +156,7 @@ def _require_roots(
         )
 
 
-def inner_problem(edges: EdgeList, components: Components) -> Inner:
+def inner_problem(edges: EdgeRows, components: Components) -> Inner:
     """Return the edges within components and what leads out of them."""
     from outtrees.trees.sparse.edge_kernels import split_rows
 

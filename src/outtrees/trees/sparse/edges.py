@@ -11,7 +11,7 @@ from outtrees.trees.weights import LARGEST_TREE_SPREAD, Floats, Ints
 
 
 @dataclass(frozen=True)
-class EdgeList:
+class EdgeRows:
     """Edges in order of their child; ``order`` takes that order to the caller's."""
 
     start: Ints  # (T + 1,) where each child's edges start
@@ -35,15 +35,6 @@ class EdgeList:
         result[self.order] = values
         return result
 
-    def sorted(self, values: Floats) -> Floats:
-        """Return values given in the caller's order, child by child."""
-        return values if self.order is None else values[self.order]
-
-    @property
-    def child(self) -> Ints:
-        """(E,) the child of each edge."""
-        return np.repeat(np.arange(self.n_records), np.diff(self.start))
-
     def possible_parents(self) -> Ints:
         """Return how many parents each record may have (T,)."""
         return np.diff(self.possible()[0])
@@ -57,7 +48,7 @@ class EdgeList:
         return start, self.parent[keep]
 
 
-def checked_edges(child: Ints, parent: Ints, log_weight: Floats, log_root: Floats) -> EdgeList:
+def checked_edges(child: Ints, parent: Ints, log_weight: Floats, log_root: Floats) -> EdgeRows:
     """Return the edges child by child, or say in one sentence what is wrong. O(E)."""
     from outtrees.trees.sparse import edge_kernels as kernels
 
@@ -92,7 +83,7 @@ def checked_edges(child: Ints, parent: Ints, log_weight: Floats, log_root: Float
             f"each edge is expected once, but {parent[twice]} → {u} is listed several times; add "
             "up its weights"
         )
-    return EdgeList(start, parent, log_weight, log_root, order, forward, some_impossible)
+    return EdgeRows(start, parent, log_weight, log_root, order, forward, some_impossible)
 
 
 def _sentence(

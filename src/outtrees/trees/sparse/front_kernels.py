@@ -30,7 +30,7 @@ def locate(f, starts, boundary_first, boundary, where, positions):  # type: igno
 
 
 @compiled
-def _eliminate(F, r, stop, out_counts, s):  # type: ignore[no-untyped-def]
+def _eliminate(F, stop, out_counts, s):  # type: ignore[no-untyped-def]
     """Let nodes m−1 … stop leave; False if a pivot is out of range."""
     m = len(F)
     hi = m
@@ -123,7 +123,7 @@ def eliminate(  # type: ignore[no-untyped-def]
             child = after[child]
         lonely = single and above[f] < 0  # its last node stays
         local_s = np.ones(m)
-        if not _eliminate(F, r, r + lonely, not single, local_s):
+        if not _eliminate(F, r + lonely, not single, local_s):
             bad[component[f]] = True
             continue
         for i in range(r, m):

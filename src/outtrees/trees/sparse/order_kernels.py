@@ -180,7 +180,7 @@ def front_parents(starts, parent):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _boundary(start, neighbour, order, position, starts, above, f, head, after, first, rows, seen):  # type: ignore[no-untyped-def]
+def _boundary(start, neighbour, order, position, starts, f, head, after, first, rows, seen):  # type: ignore[no-untyped-def]
     """Write the positions beyond front f that it is joined to, unsorted; return how many."""
     end = starts[f + 1]
     at = first[f]
@@ -216,9 +216,7 @@ def boundaries(start, neighbour, order, position, starts, above, count):  # type
     head, after = child_lists(above)
     seen = np.full(len(order), -1, np.int64)
     for f in range(n_fronts):
-        at = _boundary(
-            start, neighbour, order, position, starts, above, f, head, after, first, rows, seen
-        )
+        at = _boundary(start, neighbour, order, position, starts, f, head, after, first, rows, seen)
         first[f + 1] = at
         rows[first[f] : at] = -np.sort(-rows[first[f] : at])
     return first, rows[: first[n_fronts]].copy()

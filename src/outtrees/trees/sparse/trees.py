@@ -14,7 +14,7 @@ from outtrees.trees.sparse.components import (
     find_components,
     inner_problem,
 )
-from outtrees.trees.sparse.edges import EdgeList
+from outtrees.trees.sparse.edges import EdgeRows
 from outtrees.trees.sparse.roots import root_counts
 from outtrees.trees.sparse.sampling import draw_trees
 from outtrees.trees.sparse.solution import Solution, solve
@@ -25,10 +25,10 @@ class SparseTrees:
     """Sums over all out-trees of a list of edges. Memory O(edges) where components are small.
 
     A record alone in its component chooses its parent by itself; the others go through the
-    elimination of their component. Arrays of edges are child by child (`EdgeList`).
+    elimination of their component. Arrays of edges are child by child (`EdgeRows`).
     """
 
-    def __init__(self, edges: EdgeList, roots: str, groups: Ints | None) -> None:
+    def __init__(self, edges: EdgeRows, roots: str, groups: Ints | None) -> None:
         self.edges = edges
         self.roots = roots
         self.components: Components = find_components(edges, roots, groups)
