@@ -69,8 +69,9 @@ def sampled(table, n):
     """Return n others of each record, and how many each stands for, which differs here."""
     if not n:
         return NOTHING
-    others = other_parents(table, RNG.random((len(table), n)))
-    return others, RNG.normal(size=others.shape)
+    rng = np.random.default_rng(n)  # its own: one for all tests would depend on their order
+    others = other_parents(table, rng.random((len(table), n)))
+    return others, rng.normal(size=others.shape)
 
 
 def approximate_weights(mutation, X, table, others, log_each):
