@@ -66,11 +66,15 @@ def test_with_all_parents_listed_a_point_is_the_dense_one(case):
 
 
 def sampled(table, n):
-    """Return n others of each record, and how many each stands for, which differs here."""
+    """Return n others of each record, and how many each stands for, which differs here.
+
+    Every third record has one of them twice, as samples may.
+    """
     if not n:
         return NOTHING
-    rng = np.random.default_rng(n)  # its own: one for all tests would depend on their order
+    rng = np.random.default_rng(n)
     others = other_parents(table, rng.random((len(table), n)))
+    others[::3, 1] = others[::3, 0]
     return others, rng.normal(size=others.shape)
 
 

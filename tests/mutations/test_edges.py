@@ -63,6 +63,17 @@ def test_gradient_edges_is_the_gradient(case):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
+def test_a_pair_listed_twice_counts_twice_every_time():
+    """SciPy joins equal pairs in place; the list itself must stay as it was."""
+    edges = EdgeList.of([0, 0, 0, 1, 2, 2], [1, 1, 2, 0, 0, 0], 3)
+    weight = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    expected = [[0.0, 3.0, 4.0], [8.0, 0.0, 0.0], [48.0, 0.0, 0.0]]
+    for _ in range(3):
+        matrix = edges.matrix(weight)
+        matrix.sum_duplicates()
+        np.testing.assert_array_equal(matrix.toarray(), expected)
+
+
 def split_objective(mutation, X, edges, excess, anywhere):
     log_e = mutation._log_excess(X, X, edges.child, edges.parent)
     value = excess @ log_e + mutation.log_prior()

@@ -63,8 +63,8 @@ class EdgeList:
     def matrix(self, weight: Array) -> csr_array:
         """Return the weights (E,) as a sparse matrix (T, T) [child, parent]."""
         shape = (self.n_records, self.n_records)
-        # SciPy may sort a row's columns in place: it gets copies.
-        return csr_array((weight.copy(), self.parent.copy(), self.starts), shape=shape)
+        # SciPy may sort a row's columns and join equal ones in place, in all three: it gets copies.
+        return csr_array((weight.copy(), self.parent.copy(), self.starts.copy()), shape=shape)
 
     def by_child(self, weight: Array) -> Array:
         """Return the sum of each child's weights, (T,)."""
