@@ -19,8 +19,9 @@ lint: $(READY)
 	$(BIN)/mypy
 
 # One process per core, each with one BLAS thread: threads of several processes would only wait for
-# each other.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --quiet --numprocesses auto
+# each other. Each process begins with a stretch of its own, so that what tests of a file share is made
+# once, and takes over from the other when it is done.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --quiet --numprocesses auto --dist worksteal
 
 test: lint
 	$(PYTEST)

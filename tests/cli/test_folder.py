@@ -125,6 +125,8 @@ def test_a_process_that_is_stopped_leaves_nothing(tmp_path, number, code):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Where the tests themselves run in the background, the signal is ignored and would be here.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     for line in process.stdout:
         if line.startswith("b "):  # the last column: the fit begins

@@ -28,9 +28,9 @@ def model():
 @QUIET
 @parametrize_with_checks(
     [
-        BayesianOutTree(GaussianPosterior(start_correlation=0.5), tol=0.1),
+        BayesianOutTree(GaussianPosterior(start_correlation=0.5), max_iter=4),
         BayesianOutTree("parzen"),
-        BayesianOutTree("mixture", n_components=2, tol=0.1, random_state=0),
+        BayesianOutTree("mixture", n_components=2, max_iter=4, random_state=0),
     ]
 )
 def test_conformity(estimator, check):

@@ -13,7 +13,7 @@ FIXED = {"stickiness": 0.9, "sharpness": 1.0, "n_chains": 1, "n_draws": 4, "burn
 
 @parametrize_with_checks(
     [
-        OutTreeDensity("parzen", candidates="knn", n_candidates=5, max_iter=9),
+        OutTreeDensity("parzen", candidates="knn", n_candidates=5, max_iter=4),
         OutTreeDensity("mixture", candidates="knn", n_candidates=5, max_iter=4, random_state=0),
         OutTreeClassifier(
             candidates="knn", n_candidates=5, unlabeled=None, max_iter=4, random_state=0, **FIXED

@@ -8,7 +8,7 @@ from outtrees.estimators.classifier import OutTreeClassifier
 # scikit-learn fits toy data with duplicated rows and classes of one record, of which ours warns.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-FEW = {"n_chains": 2, "n_draws": 6, "burn_in": 1, "max_iter": 10, "random_state": 0}
+FEW = {"n_chains": 2, "n_draws": 4, "burn_in": 0, "max_iter": 3, "random_state": 0}
 FIXED = {"stickiness": 0.9, "sharpness": 1.0, **FEW}
 MARKED = {
     "check_classifiers_classes": "-1 and text are classes there; with unlabeled=-1, -1 is a mark"

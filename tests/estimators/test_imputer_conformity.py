@@ -5,7 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from outtrees.estimators.imputer import OutTreeImputer
 
-QUICK = {"n_draws": 2, "n_chains": 1, "burn_in": 0, "max_iter": 2, "random_state": 0}
+QUICK = {"n_draws": 2, "n_chains": 1, "burn_in": 0, "max_iter": 1, "random_state": 0}
 
 # So few draws of toy data disagree, of which the imputer rightly warns.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
