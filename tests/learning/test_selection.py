@@ -37,6 +37,7 @@ def test_each_record_is_scored_by_a_fit_that_has_not_seen_it():
     assert selection.log_densities.shape == (2, 61)
 
 
+@pytest.mark.slow
 def test_the_same_for_the_same_seed_and_any_number_of_jobs():
     few = {k: MIXTURES[k] for k in (1, 3)}
     runs = [select_mutation(few, CLUSTERS, random_state=3, cv=2, n_jobs=n) for n in (None, 2)]

@@ -42,6 +42,7 @@ def test_the_stack_is_a_normalised_mutation():
     np.testing.assert_array_equal(stack.weights, again.weights)
 
 
+@pytest.mark.slow
 def test_curves_and_columns_are_told_apart():
     """A noisy circle asks for maps or windows, integer codes for columns."""
     rng = np.random.default_rng(2)

@@ -133,6 +133,7 @@ def test_a_unit_that_kills_every_worker_it_meets_is_given_up(strict):
     assert found == here
 
 
+@pytest.mark.slow
 def test_estimators_on_dask_equal_those_here(two_workers):
     """Folds, and candidates of a stack, go through joblib too."""
     from outtrees.units.scheduler import on_scheduler
@@ -187,6 +188,7 @@ def test_refusals_before_anything_is_sent(two_workers, tmp_path, monkeypatch):
             run_units(draw, {"a": 1}, scheduler=empty.address)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_dies_ends_the_run_which_can_go_on(tmp_path, monkeypatch):
     from outtrees.units import scheduler
 
