@@ -374,3 +374,9 @@ def test_later_places_are_measured_from_the_same_centre(order):
     (cells,) = values_like(found, later)
     # In km; centred elsewhere, the scale of a degree of longitude differs by 1e-4 at most here.
     np.testing.assert_allclose(cells, found.column_values_[0][4:], atol=0.01)
+
+
+def test_waits_between_calendar_dates_are_told_in_days():
+    for dates, unit in ((["2024-01-03", "2024-01-05"], "days"), ([3, 5], "units of time")):
+        found = Ancestry(kinds={"onset": "date"}).fit({"id": ["a", "b"], "onset": dates})
+        assert f" {unit} after its parent" in found.describe()[0]

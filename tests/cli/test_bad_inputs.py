@@ -290,3 +290,29 @@ def test_nothing_but_the_error_with_json(outtrees, tmp_path):
     assert result.stdout == ""
     with pytest.raises(json.JSONDecodeError):
         json.loads(result.stdout)
+
+
+def test_waiting_times_without_dates(refused, write, table):
+    times = write("w.csv", "0.5\n0.5\n")
+    line = refused("ancestry", table, "--generation-time", times)
+    assert line.startswith("--generation-time needs dates, but no column holds any; name one with")
+    assert "--date (columns: 'day', 'a', 'b')" in line
+    assert "--waiting-mean needs dates" in refused("ancestry", table, "--waiting-mean", 3)
+
+
+def test_marks_of_unknown_cells(outtrees, write):
+    path = write("m.csv", "id,age\nu,30\nv,-9\nw,44\nx,51\ny,62\nz,-9\n")
+    found = outtrees("ancestry", path, "--check")
+    assert "'age': -9 is its only negative value; if it means unknown, pass --na -9" in found.stderr
+    found = outtrees("ancestry", path, "--check", "--na", "-9", "--json")
+    assert json.loads(found.stdout)["columns"][0]["missing"] == 2
+    assert "-9" not in found.stderr
+
+
+def test_a_table_is_no_model(refused, table):
+    assert "this is no model of outtrees" in refused("show", table)
+
+
+def test_a_sample_is_csv(refused, table, tmp_path):
+    line = refused("sample", table, "--out", tmp_path / "new.xlsx")
+    assert line.endswith("write for example --out sample.csv")

@@ -59,4 +59,4 @@ def test_it_reaches_the_model_and_is_told(ancestry, tmp_path):
     result = ancestry("--generation-time", table)
     assert result.exit_code == 0, result.output
     assert "its first entry is the probability of waiting 1 unit; mean 3 units" in result.stdout
-    assert "3 units of time after its parent on average (as given)" in result.stdout
+    assert "3 days after its parent on average (as given)" in result.stdout

@@ -111,3 +111,14 @@ def test_a_terminal_of_another_alphabet():
     )
     assert run.returncode == 0, run.stderr
     assert b"1, 2, ? units" in run.stdout  # an ellipsis, which Latin-1 lacks
+
+
+def test_a_thousand_columns_do_not_fill_the_screen(outtrees, tmp_path):
+    path = tmp_path / "words.csv"
+    names = [f"w{i}" for i in range(200)]
+    rows = [[f"n{row}", *(str((row * i) % 2) for i in range(200))] for row in range(6)]
+    path.write_text("\n".join(",".join(row) for row in [["witness", *names], *rows]))
+    found = outtrees("ancestry", path)
+    assert len(found.stdout.splitlines()) < 150
+    assert "more columns (in all: " in found.stdout
+    assert "more sentences; outtrees show prints all" in found.stdout

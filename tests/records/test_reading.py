@@ -269,3 +269,43 @@ def test_reading_a_file_twice_gives_the_same(cases):
     one, two = read_records(cases), read_records(cases)
     assert one.describe() == two.describe()
     assert one.provenance == two.provenance
+
+
+def test_decimal_commas_where_semicolons_delimit(tmp_path):
+    path = tmp_path / "lab.csv"
+    path.write_text("case;ct;note\na;21,5;1,2 or 3\nb;-20,75;x\nc;19;y\n")
+    records = read_records(path)
+    assert records.column("ct").values[:, 0].tolist() == [21.5, -20.75, 19.0]
+    path.write_text('case,ct\na,"21,5"\nb,"20,75"\nc,"1,234"\n')  # here it may be thousands
+    assert "ct" in read_records(path).ignored
+
+
+def test_empty_columns_that_a_spreadsheet_leaves_at_the_end(tmp_path):
+    path = tmp_path / "sheet.csv"
+    path.write_text("case,age,,\na,1.5,,\nb,2.5,,\n")
+    assert [column.name for column in read_records(path).columns] == ["age"]
+    path.write_text("case,age,,\na,1.5,,\nb,2.5,7,\n")
+    with pytest.raises(RecordsError, match="column 3 has no name"):
+        read_records(path)
+
+
+def test_a_first_column_that_counts_the_rows_is_no_measurement():
+    records = read_records({"case": ["1", "2", "3"], "age": ["4.5", "5.5", "9.5"]})
+    assert records.ids == ("1", "2", "3")
+    assert kinds_of(records) == {"age": "continuous"}
+    assert kinds_of(read_records({"visits": ["1", "2", "3"]})) == {"visits": "count"}
+    square = {"x": ["1", "2", "3"], "y": ["4", "4", "5"]}
+    assert kinds_of(read_records(square)) == {"place": "place"}
+    assert "day" in kinds_of(read_records({"day": ["1", "3", "2"], "age": ["4.5", "5.5", "9.5"]}))
+
+
+def test_a_point_is_an_unknown_cell():
+    records = read_records({"case": ["a", "b", "c"], "ct": ["21.5", ".", "20.5"]})
+    assert records.column("ct").n_missing == 1
+
+
+def test_a_picture_is_no_table(tmp_path):
+    path = tmp_path / "tree.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    with pytest.raises(RecordsError, match=r"tree\.png is no text file; give CSV"):
+        read_records(path)

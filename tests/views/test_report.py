@@ -249,3 +249,12 @@ def test_text_contrasts_with_what_it_stands_on(theme):
             assert (high + 0.05) / (low + 0.05) >= 4.5, (text, ground)
     low, high = sorted([brightness(colour["ink"]), brightness(colour["notice"])])
     assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_many_parameters_unfold():
+    few, many = (
+        report_html(small(parameters=[f"w{i}: kept." for i in range(n)])) for n in (12, 100)
+    )
+    assert "more parameters" not in few
+    assert "<summary>88 more parameters</summary>" in many
+    assert "w99: kept." in many

@@ -119,7 +119,7 @@ def test_lines_join_parent_and_child_as_wide_as_the_support():
         widths.append(width)
     assert widths[0] - 0.4 == pytest.approx((widths[1] - 0.4) * 0.9 / 0.2)
     assert [text.get_text() for text in ax.texts] == ["a", "$b$", "c"]
-    assert ax.get_xlabel() == "day"
+    assert ax.get_xlabel() == "time"
 
 
 def test_calendar_dates_are_shown_as_dates():

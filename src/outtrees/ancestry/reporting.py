@@ -25,11 +25,14 @@ _EPOCH = date(1970, 1, 1)
 def parameter_sentences(fitted: Fitted) -> list[str]:
     """Return the fitted parameters in words."""
     lineage = fitted.lineage
+    # A change knows numbers; that they are days, the column knows.
+    calendar = any(c.kind == "date" and c.calendar for c in fitted.records.columns)
+    unit = "days" if calendar else "units of time"
     sentences = []
     for name, kernel, share in zip(
         fitted.names, lineage.kernels, lineage.outlier_shares, strict=True
     ):
-        text = f"{name}: {kernel.describe()}"
+        text = f"{name}: {kernel.describe()}".replace(" units of time", f" {unit}")
         if share > 0:
             text += f"; {share:.1%} of the cells do not follow their parent"
         sentences.append(text + ".")

@@ -74,6 +74,7 @@ def load(options: Mapping[str, Any]) -> Given:
             options["generation_time"], options["encoding"], options["max_bytes"]
         )
         notes.append(sentence)
+    _check_dated(records, options)
     cost, warning = _cost(records, options)
     ids = records.ids
     place = {name: row for row, name in enumerate(ids)}
@@ -90,6 +91,22 @@ def load(options: Mapping[str, Any]) -> Given:
         cost=cost,
         warning=warning,
     )
+
+
+def _check_dated(records: Records, options: Mapping[str, Any]) -> None:
+    """Refuse waiting times where no column says when."""
+    if any(column.kind == "date" for column in records.columns):
+        return
+    for name in ("generation_time", "waiting_mean", "waiting_sd", "clock", "date_uncertainty"):
+        if options[name]:
+            raise CommandError(
+                f"--{name.replace('_', '-')} needs dates, but no column holds any; name one with "
+                f"--date (columns: {', '.join(map(repr, _named(records)))})"
+            )
+
+
+def _named(records: Records) -> list[str]:
+    return [column.name for column in records.columns[:10]]
 
 
 def _roles(options: Mapping[str, Any]) -> dict[str, Any]:

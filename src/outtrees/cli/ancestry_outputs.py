@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from outtrees.cli.outputs import MODEL, Writer, csv_writer, model_writer, where_whole
+from outtrees.cli.running import shortened
 from outtrees.cli.screen import Screen
 
 PARENTS, RECORDS, LABELS = "parents.csv", "records.csv", "labels.csv"
@@ -61,8 +62,7 @@ def _command_line() -> str:
 def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -> None:
     """Print what was learned, the parents, and how many are expected to be right."""
     screen.say()
-    for sentence in model.describe():
-        screen.say(sentence)
+    screen.say(shortened(model.describe(), "sentences; outtrees show prints all"))
     state = "converged" if model.converged_ else "not converged: raise --max-iter"
     screen.say(
         f"log-likelihood {model.log_likelihood_:.4f} after {model.n_iter_} iterations, {state}"

@@ -67,6 +67,7 @@ def asked_places(places: Iterable[str]) -> dict[str, list[str]]:
 def load_records(options: Mapping[str, Any], **roles: Any) -> Records:
     """Return the records that the shared options describe; roles: kind → columns."""
     from outtrees.records import read_records
+    from outtrees.records.reading import MISSING
 
     kinds = asked_kinds(options["kinds"], {"ignore": options["ignore"], **roles})
     places = asked_places(options["places"])
@@ -83,6 +84,7 @@ def load_records(options: Mapping[str, Any], **roles: Any) -> Records:
         kinds=kinds,
         sequences=options["sequences"],
         places=places,
+        missing=(*MISSING, *options["na"]),
         encoding=options["encoding"],
         max_bytes=options["max_bytes"],
     )

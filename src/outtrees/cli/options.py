@@ -73,6 +73,13 @@ table_options = together(
         help="Columns that are one place, two or three. May be repeated.",
     ),
     click.option("--sequences", type=click.Path(), help="Aligned FASTA or NEXUS, by identity."),
+    click.option(
+        "--na",
+        metavar="TEXT",
+        multiple=True,
+        help="Cells that mean unknown, besides empty ones, NA, NaN, null, ? and a point. May be "
+        "repeated.",
+    ),
     click.option("--encoding", default="utf-8", show_default=True, help="Of text files."),
     click.option(
         "--max-bytes", type=Size(), default="4294967296", help="Refuse larger files.  [default: 4G]"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,10 @@ from outtrees.cli.screen import Screen
 
 if TYPE_CHECKING:
     from outtrees.records import Records
+    from outtrees.records.column import Column
+
+_FIRST, _FEW = 40, 10  # lines on the screen of a long list; so few more are not worth a cut
+_UNKNOWN_MARKS = {-9.0, -99.0, -999.0, -9999.0}
 
 
 @contextmanager
@@ -56,9 +61,40 @@ def estimator(module: str, name: str) -> Any:
         ) from None
 
 
+def shortened(lines: Sequence[str], what: str, last: int = 20) -> str:
+    """Return lines for a screen: of too many the first 40 and the last.
+
+    Examples
+    --------
+    >>> shortened([str(n) for n in range(1000)], "lines").splitlines()[39:42]
+    ['39', '… 940 more lines', '980']
+    """
+    rest = len(lines) - _FIRST - last
+    if rest > _FEW:
+        lines = [*lines[:_FIRST], f"… {rest:,} more {what}", *lines[len(lines) - last :]]
+    return "\n".join(lines)
+
+
+def _unknown_mark(column: Column) -> float | None:
+    """Return the one negative value of a column, if it is one that often stands for unknown."""
+    if column.kind not in ("continuous", "date"):
+        return None
+    negative = {float(value) for value in column.values.ravel() if value < 0}
+    return negative.pop() if len(negative) == 1 and negative < _UNKNOWN_MARKS else None
+
+
 def tell_records(screen: Screen, records: Records) -> None:
     """Print the kinds of the columns and put them into the summary."""
-    screen.say(records.describe())
+    kinds = Counter([c.kind for c in records.columns] + [role for _, role, _ in records.roles])
+    listed = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common())
+    screen.say(shortened(records.describe().splitlines(), f"columns (in all: {listed})", 0))
+    for column in records.columns:
+        mark = _unknown_mark(column)
+        if mark is not None:
+            screen.warn(
+                f"column {column.name!r}: {mark:g} is its only negative value; if it means "
+                f"unknown, pass --na {mark:g}"
+            )
     screen.summary["records"] = len(records)
     screen.summary["columns"] = [
         {"name": c.name, "kind": c.kind, "missing": c.n_missing} for c in records.columns

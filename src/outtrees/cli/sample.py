@@ -8,6 +8,8 @@ import click
 
 from outtrees.cli.options import Size, common_options
 
+_OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
+
 
 @click.command("sample", short_help="A new population drawn from a saved model.")
 @click.argument("model", type=click.Path())
@@ -29,6 +31,11 @@ def command(**options: Any) -> None:
     from outtrees.views.exchange import to_csv, write_csv
 
     with running("sample", options) as screen:
+        if str(options["out"]).lower().endswith(_OTHER_FORMATS):
+            raise CommandError(
+                f"--out {options['out']} would be CSV under another name; write for example "
+                "--out sample.csv"
+            )
         model = load(options["model"], max_bytes=options["max_bytes"])
         if hasattr(model, "simulate"):
             table = dict(_simulated(model, options))
@@ -36,7 +43,7 @@ def command(**options: Any) -> None:
             table = _sampled(model, options)
         else:
             raise CommandError(
-                f"{options['model']!r} holds a {type(model).__name__}, from which no population "
+                f"{options['model']!r} holds {type(model).__name__}, from which no population "
                 "can be drawn; name a model of 'outtrees density' or 'outtrees ancestry'"
             )
         screen.summary["records"] = options["n"]

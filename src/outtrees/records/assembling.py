@@ -27,7 +27,8 @@ def from_table(
     missing: frozenset[str],
 ) -> Records:
     """Return the records of a table; see `outtrees.records.read_records` for the rules."""
-    ids, id_column, why = _identities(table, id, asked)
+    coordinates = [name for names in places.values() for name in names]
+    ids, id_column, why = _identities(table, id, {**dict.fromkeys(coordinates, "place"), **asked})
     cells = {
         name: column
         for name, column in zip(table.names, table.cells, strict=True)
@@ -124,6 +125,8 @@ def _identities(
             name, why = called[0], "called id"
         elif free[:1] == [*table.names[:1]] and _are_names(table.cells[0]):
             name, why = free[0], "first column, text, all different"
+        elif free[:1] == [*table.names[:1]] and _counts_rows(free, table.cells[0]):
+            name, why = free[0], "first column, counts the rows"
         else:
             return [str(row + 1) for row in range(len(table))], None, None
     return _checked(table, table.cells[table.names.index(name)], name), name, why
@@ -137,6 +140,17 @@ def _are_names(cells: list[str]) -> bool:
         and "" not in distinct
         and not any(is_number(cell) for cell in distinct)
         and infer_kind("", cells, list(range(len(cells))))[0] in ("ignore", "categorical")
+    )
+
+
+def _counts_rows(names: Sequence[str], cells: list[str]) -> bool:
+    """Return whether the first column is 1, 2, 3, …: as a measurement it would follow the order."""
+    coordinates = {name for group in find_places(list(names)).values() for name in group}
+    return (
+        len(names) > 1
+        and names[0] not in coordinates
+        and len(cells) > 2
+        and cells == [str(row + 1) for row in range(len(cells))]
     )
 
 

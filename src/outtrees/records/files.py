@@ -18,6 +18,7 @@ MAX_BYTES = 4 * 2**30
 _LARGEST_RATIO = 200
 _HARMLESS = 2**20
 _CHUNK = 2**20
+_HEAD = 4096  # bytes in which a NUL tells that a file is not text
 
 _ARCHIVES = {
     b"PK\x03\x04": "a zip archive or a spreadsheet (.xlsx)",
@@ -57,6 +58,10 @@ class Source:
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError as error:
+            if b"\0" in data[:_HEAD] and not wide:
+                raise RecordsError(
+                    f"{self.name} is no text file; give CSV, TSV, Parquet, FASTA or NEXUS"
+                ) from None
             # In UTF-16 the offset is right and the count of line ends is good enough.
             line = data.count(b"\n", 0, error.start) + 1
             raise RecordsError(

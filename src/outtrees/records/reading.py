@@ -24,7 +24,7 @@ from outtrees.records.joining import (
 from outtrees.records.records import Records
 from outtrees.records.table import Table, read_delimited
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?", ".")
 
 
 def read_records(
@@ -50,7 +50,8 @@ def read_records(
     id : str, optional
         The column of identities. By default row names (a first column without a name; the index of
         a pandas frame unless it counts from 0), else a column called "id", else the first column
-        if it is text and all its cells differ, else the records are numbered from 1.
+        if it is text and all its cells differ, or if it counts 1, 2, 3, …, else the records are
+        numbered from 1.
     kinds : mapping of str to str, optional
         From a column to what it is: "continuous", "categorical", "count", "date", "sequence",
         "place", "label" (a category to be predicted), "parent" (identity of the known parent,

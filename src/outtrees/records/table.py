@@ -16,6 +16,7 @@ from outtrees.records.column import quoted, shown
 from outtrees.records.files import Source
 
 _DELIMITERS = "\t,;|"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _csv_lock = threading.Lock()
 
 
@@ -57,9 +58,10 @@ def read_delimited(source: Source, encoding: str = "utf-8") -> Table:
 
     The delimiter follows from the extension (.csv, .tsv, .tab), else, and for a .csv whose header
     has no comma, from the header: whichever of tab, comma, semicolon and bar is most frequent.
-    Blank lines are skipped, blanks around cells are dropped.
+    Blank lines are skipped, blanks around cells are dropped, and so are columns without name and
+    cells at the end, which spreadsheets leave. Where semicolons delimit, commas are decimal ones.
     """
-    header, rows, lines = delimited_rows(source, encoding)
+    header, rows, lines, delimiter = _split(source, encoding)
     n = len(header)
     for row, line in zip(rows, lines, strict=True):
         if len(row) != n:
@@ -74,12 +76,20 @@ def read_delimited(source: Source, encoding: str = "utf-8") -> Table:
     row_names = None
     if names[0] == "":  # as R and pandas write row names
         row_names, names, columns = columns[0], names[1:], columns[1:]
+    while names and names[-1] == "" and not any(columns[-1]):
+        names, columns = names[:-1], columns[:-1]
+    if delimiter == ";":
+        columns = [_with_points(column) for column in columns]
     check_names(names, source.name)
     return Table(tuple(names), tuple(columns), source.name, source.sha256, lines, row_names)
 
 
 def delimited_rows(source: Source, encoding: str) -> tuple[list[str], list[list[str]], list[int]]:
     """Return header, rows, and the line on which each row begins."""
+    return _split(source, encoding)[:3]
+
+
+def _split(source: Source, encoding: str) -> tuple[list[str], list[list[str]], list[int], str]:
     text = source.text(encoding)
     if not text.strip():
         raise RecordsError(f"{source.name} has no data rows; it is empty")
@@ -103,7 +113,12 @@ def delimited_rows(source: Source, encoding: str) -> tuple[list[str], list[list[
             ) from None
         finally:
             csv.field_size_limit(before)
-    return rows[0], rows[1:], lines[1:]
+    return rows[0], rows[1:], lines[1:], delimiter
+
+
+def _with_points(cells: list[str]) -> list[str]:
+    """Return numbers such as 21,5 with a point; other cells as they are."""
+    return [cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in cells]
 
 
 def _delimiter(source: Source, text: str) -> str:

@@ -152,6 +152,8 @@ def _no_constant(name: str) -> float:
 def _checksum_place(data: bytes) -> tuple[int, bytes]:
     """Return where the checksum stands, and what it is."""
     size = int.from_bytes(data[:8], "little")
+    if data[8:9] not in (b"", b"{"):  # a table, a picture
+        raise ModelFileError(f"this is no model of outtrees, or {_DAMAGED}")
     if len(data) < 8 or size > len(data) - 8:
         raise ModelFileError(_DAMAGED)
     found = list(_CHECKSUM.finditer(data, 8, 8 + size))

@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -31,6 +31,7 @@ __all__ = ["ReportColumn", "ReportData", "ReportEdge", "report_html", "write_rep
 _D3 = "d3-7.9.0"
 # In this order: each file uses what those before it define.
 _SCRIPTS = ("model", "colour", "view", "axis", "tree", "panel", "matrix", "start")
+_SENTENCES = 12  # parameters that are shown at once; more unfold
 _SENTENCE_LENGTH = 2000  # characters of a parameter, a warning or an entry of the provenance
 
 
@@ -100,8 +101,7 @@ def report_html(data: ReportData) -> str:
         "TITLE": _text(visible(data.title)),
         "SENTENCE": _text(main_sentence(data)),
         "NOTICES": _notices(data),
-        "PARAMETERS": _list(data.parameters, "parameters")
-        or '<p class="quiet">No fitted parameters.</p>',
+        "PARAMETERS": _parameters(data.parameters) or '<p class="quiet">No fitted parameters.</p>',
         "PROVENANCE": _provenance(data),
         "LICENCE": _text(_asset(f"{_D3}.LICENSE")),
         "STYLE": style,
@@ -151,6 +151,15 @@ def _notices(data: ReportData) -> str:
 def _list(sentences: Iterable[str], kind: str = "") -> str:
     items = "".join(f"<li>{_text(visible(s, _SENTENCE_LENGTH))}</li>" for s in sentences)
     return f'<ul class="{kind}">{items}</ul>' if items else ""
+
+
+def _parameters(sentences: Sequence[str]) -> str:
+    shown = _list(sentences[:_SENTENCES], "parameters")
+    rest = _list(sentences[_SENTENCES:], "parameters")
+    if not rest:
+        return shown
+    more = f"{len(sentences) - _SENTENCES:,} more parameters"
+    return f"{shown}<details><summary>{more}</summary>{rest}</details>"
 
 
 def _provenance(data: ReportData) -> str:

@@ -68,7 +68,7 @@ class ReportData:
     log_density: NDArray[np.floating]  # (T,)
     parameters: Sequence[str]  # one sentence each
     warnings: Sequence[str]
-    trace: Sequence[float]  # log-likelihood by iteration
+    trace: Sequence[float]  # penalised log-likelihood by iteration
     provenance: Mapping[str, str] = field(default_factory=dict)
     tree_file: str = "tree.newick"  # where the whole tree is, if the picture cannot hold it
 

@@ -135,7 +135,7 @@ def _finish(ax: Any, *, dated: bool, calendar: bool) -> None:
         from matplotlib.ticker import MaxNLocator
 
         ax.xaxis.set_major_locator(MaxNLocator(integer=not dated))
-        ax.set_xlabel("day" if dated else "generation")
+        ax.set_xlabel("time" if dated else "generation")
 
 
 def _epoch() -> float:

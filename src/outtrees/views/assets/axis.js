@@ -1,4 +1,4 @@
-// Dates, days or generations under the tree.
+// Dates, times or generations under the tree.
 function makeAxis(pen, view) {
   function ticks() {
     const [low, high] = [view.acrossAt(0), view.acrossAt(view.W)], count = Math.max(2, view.W / 110);
@@ -37,7 +37,7 @@ function makeAxis(pen, view) {
     pen.stroke();
     pen.fillStyle = theme.soft;
     pen.textBaseline = "middle";
-    const title = data.dates ? (data.calendar ? "date" : "day") : "generation";
+    const title = data.dates ? (data.calendar ? "date" : "time") : "generation";
     const end = view.W - pen.measureText(title).width - 14;
     pen.textAlign = "center";
     let free = 0;

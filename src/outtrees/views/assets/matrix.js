@@ -8,7 +8,8 @@ function startMatrix() {
     place = new Int32Array(T);
     order.forEach((record, i) => (place[record] = i));
     const gap = 6, wide = Math.min(stage.clientWidth, 640) - gap;
-    const named = 14 + 6.6 * d3.max(data.ids, (id) => Math.min(14, id.length));
+    // Room for "root" at least.
+    const named = 14 + 6.6 * d3.max(data.ids, (id) => Math.max(4, Math.min(14, id.length)));
     names = (wide - named) / (T + 1) >= 11;
     edge0 = names ? named : 22;
     const room = wide - edge0;

@@ -111,11 +111,12 @@ function startTrace() {
   const values = data.trace.map(number), box = byId("trace");
   const points = values.map((v, i) => [i, v]).filter(([, v]) => Number.isFinite(v));
   if (!points.length) return box.replaceChildren(make("p", { class: "quiet" }, "No iterations were recorded."));
-  const W = Math.max(240, Math.min(box.clientWidth, 560)), H = 170, left = 64, bottom = 34;
-  const x = d3.scaleLinear([0, Math.max(1, values.length - 1)], [left, W - 14]);
+  const W = Math.max(240, Math.min(box.clientWidth, 560)), H = 170, bottom = 34;
   const y = d3.scaleLinear(d3.extent(points, (p) => p[1]), [H - bottom, 12]).nice(4);
+  const left = 16 + 7 * d3.max(y.ticks(4).map(y.tickFormat(4)), (text) => text.length); // no number is cut
+  const x = d3.scaleLinear([0, Math.max(1, values.length - 1)], [left, W - 14]);
   const svg = d3.select(box).append("svg").attr("width", W).attr("height", H).attr("role", "img")
-    .attr("aria-label", `Log-likelihood by iteration, from ${short(points[0][1])} to ${short(points.at(-1)[1])}`);
+    .attr("aria-label", `Penalised log-likelihood by iteration, from ${short(points[0][1])} to ${short(points.at(-1)[1])}`);
   const whole = Math.min(values.length - 1, 6);
   svg.append("g").attr("transform", `translate(0,${H - bottom})`)
     .call(d3.axisBottom(x).ticks(Math.max(1, whole)).tickFormat((v) => (Number.isInteger(v) ? v : "")).tickSizeOuter(0));
@@ -124,7 +125,7 @@ function startTrace() {
   if (points.length <= 40)
     svg.selectAll("circle").data(points).join("circle").attr("cx", (p) => x(p[0])).attr("cy", (p) => y(p[1])).attr("r", 2.6);
   svg.append("text").attr("x", W - 14).attr("y", H - 4).attr("text-anchor", "end").text("iteration");
-  svg.append("text").attr("class", "title").attr("x", left + 8).attr("y", 12).text("log-likelihood");
+  svg.append("text").attr("class", "title").attr("x", left + 8).attr("y", 12).text("penalised log-likelihood");
 }
 
 readTheme();
