@@ -198,7 +198,7 @@ class Waiting(CellKernel):
             log_shape = 2 * (log_mean - float(np.log(self.sd)))
         return replace(self, log_mean=log_mean, log_shape=log_shape)
 
-    def _refit_pairs(self, cells: Array, weights: Array, elapsed: Array | None) -> Self:
+    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
         if not any(self._free):
             return self
 
