@@ -119,7 +119,13 @@ def test_lost_mass_is_what_all_pairs_say(roots):
     assert mine.n_records == n
     assert mine.mean == pytest.approx(lost.sum() / n, rel=1e-9)
     assert mine.mean > 0.01  # with starting parameters three parents do not hold everything
-    assert mine.error == pytest.approx(np.sort(lost)[60 - n :].std() / np.sqrt(n), rel=1e-6)
+    assert (mine.error, mine.kind, mine.bound) == (0.0, "exact", mine.mean)
+    # With one pair too many only the sample, here all records, is weighed: an estimate.
+    n_pairs = int(choosing.windows_of(lineage, values, given, all_possible=True).sizes.sum())
+    options = {"roots": roots, "root_rate": 0.1, "most_pairs": n_pairs - 1}
+    sampled = lost_mass(lineage, values, given, edges, n_records=59, **options)
+    assert (sampled.kind, sampled.bound) == ("estimate", None)  # exact times: see `bounds`
+    assert abs(sampled.mean - mine.mean) < 4 * sampled.error
 
 
 def test_a_smaller_sample_agrees_within_its_error():
@@ -129,7 +135,7 @@ def test_a_smaller_sample_agrees_within_its_error():
     edges = choose(lineage, values, given, 5, roots="any")
     options = {"roots": "any", "root_rate": 0.1}
     whole = lost_mass(lineage, values, given, edges, n_records=300, **options)
-    part = lost_mass(lineage, values, given, edges, n_records=60, **options)
+    part = lost_mass(lineage, values, given, edges, n_records=60, most_pairs=20_000, **options)
     assert part.n_records == 60
     assert abs(part.mean - whole.mean) < 4 * part.error
     few = lost_mass(lineage, values, given, edges, most_pairs=4000, **options)

@@ -126,11 +126,17 @@ def test_quick_scores_are_the_largest_term_of_the_weights(generations, backgroun
     found = Scanner(lineage, values).best(
         np.arange(80), 80, windows_of(lineage, values, given), given
     )
-    pairs = lineage.pairs(values, values, found.child, found.parent)
     terms = []
     for k in range(1, generations + 1):
-        two = [lineage._two_ways(pairs, c, k) for c in range(len(kernels))]
-        best = [a if b is None else np.maximum(a, b) for a, b in two]
+        best = []
+        for c, kernel in enumerate(lineage.kernels):
+            follows = kernel.log_steps(
+                kernel.pairs(values[c], values[c], found.child, found.parent), k
+            )
+            share = lineage.outlier_shares[c]
+            with np.errstate(divide="ignore"):
+                alone = np.log(share) + kernel.log_alone(values[c])[found.child]
+            best.append(np.maximum(follows + np.log1p(-share), alone))
         terms.append(np.log(lineage.step_weights[k - 1]) + np.sum(best, axis=0))
     np.testing.assert_allclose(found.score, np.max(terms, axis=0), atol=1e-9)
     assert len(found.child) > 500

@@ -104,8 +104,9 @@ class Ancestry(Exports, BaseEstimator):
     converged_ : bool
     n_iter_ : int
     dropped_mass_ : LostMass, or None
-        With "knn": the share of probability on possible parents that are no candidates, its mean
-        over a sample of records with its standard error. None if all took part.
+        With "knn": the share of probability on possible parents that are no candidates. `kind`
+        says whether the mean is exact, or estimated from a sample with its standard error and,
+        where there is one, a `bound`. None if all took part.
     warnings_ : list of str
         What a careful reader should know.
 

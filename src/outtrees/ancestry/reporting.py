@@ -50,10 +50,16 @@ def parameter_sentences(fitted: Fitted) -> list[str]:
 
 def dropped_sentence(dropped: LostMass) -> str:
     """Return the probability that candidates leave out, with its error, in words."""
-    return (
+    if dropped.kind == "exact":
+        return (
+            f"parents that are no candidates hold {dropped.mean:.2g} of a record's probability "
+            f"(all {dropped.n_records} records were looked at)."
+        )
+    text = (
         f"parents that are no candidates hold {dropped.mean:.2g} ± {dropped.error:.1g} of a "
-        f"record's probability (a sample of {dropped.n_records} records)."
+        f"record's probability (a sample of {dropped.n_records} records"
     )
+    return text + (")." if dropped.bound is None else f"; at most {dropped.bound:.2g}).")
 
 
 def careful_words(ancestry: Any) -> list[str]:

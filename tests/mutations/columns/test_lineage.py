@@ -29,9 +29,11 @@ def test_log_beta_is_the_formula_written_out(generations, strict, background):
     lineage = away_from_start(Lineage(kernels, generations, background), values)
     child, parent = np.nonzero(~np.eye(8, dtype=bool))
     pairs = lineage.pairs(values, values, child, parent)
+    date = values[ALL_KINDS.index("date")]
+    elapsed = Waiting.elapsed(date, date, child, parent)
     columns = [
         [
-            np.exp(kernel.log_steps(kernel.pairs(v, v, child, parent), k, pairs.elapsed))
+            np.exp(kernel.log_steps(kernel.pairs(v, v, child, parent), k, elapsed))
             for kernel, v in zip(lineage.kernels, values, strict=True)
         ]
         for k in range(1, generations + 1)
@@ -57,7 +59,7 @@ def test_time_reaches_the_columns_that_have_a_clock():
     pairs = lineage.pairs(values, values, child, parent)
     date = values[ALL_KINDS.index("date")]
     expected = np.nan_to_num(date[child, 0] - date[parent, 1])
-    np.testing.assert_array_equal(pairs.elapsed, np.maximum(expected, 0))
+    np.testing.assert_array_equal(pairs.stretches[0].elapsed, np.maximum(expected, 0))
     moved = replace(lineage.kernels[place], rate=5.0)
     one = lineage.log_columns(pairs, 1)[place]
     kernels = [*lineage.kernels[:place], moved, *lineage.kernels[place + 1 :]]

@@ -39,9 +39,11 @@ class Scanner:
     lineage : Lineage
         All of its kernels must have a quick form (`Scanner.can`).
     values : one (T, D_c) for each column
+    upper : bool
+        Whether an unread site of a parent counts as if it agreed, so that no score is too low.
     """
 
-    def __init__(self, lineage: Lineage, values: Sequence[Array]) -> None:
+    def __init__(self, lineage: Lineage, values: Sequence[Array], *, upper: bool = False) -> None:
         self.lineage = lineage
         elapsed = 1.0
         for kernel in lineage.kernels:
@@ -51,6 +53,8 @@ class Scanner:
             kernel.quick(cells, lineage.generations, elapsed)
             for kernel, cells in zip(lineage.kernels, values, strict=True)
         ]
+        if upper:
+            quick = [q._replace(unread=0.0) if isinstance(q, Sites) else q for q in quick]
         two = [self._two(c, cells) for c, cells in enumerate(values)]
         self._arguments = _arguments(lineage, quick, two, len(values[0]))
 
@@ -67,14 +71,25 @@ class Scanner:
             rest = np.log(share) + alone
         return np.column_stack([np.full(len(alone), np.log1p(-share)), rest, alone])
 
-    def best(self, children: Index, n: int, windows: Windows, given: Constraints) -> BestParents:
+    def best(
+        self,
+        children: Index,
+        n: int,
+        windows: Windows,
+        given: Constraints,
+        *,
+        far: float | None = None,
+    ) -> BestParents:
         """Return the n best possible parents of each of these records.
+
+        None that is `far` nats below a record's best one, 16 by default.
 
         O(records in the windows), in as many threads as there are processors; the result does not
         depend on their number.
         """
         from outtrees.learning.candidates.scan_kernels import best_parents
 
+        far = _FAR if far is None else far
         T = len(given.groups)
         waiting = next((k for k in self.lineage.kernels if isinstance(k, Waiting)), None)
         strict = waiting is not None and waiting.strict
@@ -91,7 +106,7 @@ class Scanner:
 
         def run(block: Index) -> tuple[Array, ...]:
             return best_parents(
-                block, n, _FAR, *windows, ties, strict, early, forbidden, first, *arguments
+                block, n, far, *windows, ties, strict, early, forbidden, first, *arguments
             )
 
         workers = _processors()
@@ -106,8 +121,8 @@ class Scanner:
             np.concatenate(part) for part in zip(*parts, strict=True)
         )
         # Some were listed before a much better one was found.
-        far = scores < scores.max(axis=1, keepdims=True) - _FAR
-        listed = (np.arange(n) < found[:, None]) & ~far
+        too_far = scores < scores.max(axis=1, keepdims=True) - far
+        listed = (np.arange(n) < found[:, None]) & ~too_far
         child = np.broadcast_to(children[:, None], listed.shape)[listed]
         return BestParents(
             child, parents[listed].astype(np.intp), scores[listed], possible.astype(np.intp)

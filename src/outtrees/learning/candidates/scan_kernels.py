@@ -65,6 +65,8 @@ def _wait(t, slack, still_open, k, gap_tables, gap_step, gap_unit):  # type: ign
             return gap_tables[still_open, k, place]
         # Beyond the table the logs go on falling as they last did.
         last = gap_tables[still_open, k, n - 1]
+        if last == -np.inf:
+            return last
         return last + (last - gap_tables[still_open, k, n - 2]) * (place - n + 1)
     if t + slack < 0:
         return -np.inf
@@ -72,7 +74,9 @@ def _wait(t, slack, still_open, k, gap_tables, gap_step, gap_unit):  # type: ign
     last_place = np.int64((t + slack) / gap_step + 0.5)
     if first >= n:
         last = gap_tables[still_open, k, n - 1]
-        best = last + (last - gap_tables[still_open, k, n - 2]) * (first - n + 1)
+        best = last
+        if last > -np.inf:
+            best += (last - gap_tables[still_open, k, n - 2]) * (first - n + 1)
     else:
         best = -np.inf
         for place in range(first, min(last_place, n - 1) + 1):

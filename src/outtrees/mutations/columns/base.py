@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,7 +21,10 @@ class ColumnKernel(ABC):
 
     Unlike a `Mutation`, a kernel works on a list of E possible edges, not on all pairs: dates
     and constraints forbid most pairs of a real table. `pairs` computes once what the parameters do
-    not change (differences, counts of differing sites); `log_steps` and `refit` read only that.
+    not change (differences, counts of differing sites); `log_steps` and `counted` read only that.
+
+    A long list is read stretch by stretch: `counted` keeps of each what the M-step needs, and
+    `learned` makes the step from all of these. `refit` does both for a list in one piece.
 
     A kernel is a value: `start` and `refit` return a new one. A missing cell is integrated out pair
     by pair: an unknown child pays nothing, a known child with an unknown parent pays `log_alone`
@@ -42,12 +47,27 @@ class ColumnKernel(ABC):
     def log_alone(self, values: Array) -> Array:
         """Return the log-density of cells without a parent (n,): of roots, and of outliers."""
 
+    def between(self, children: Array, parents: Array) -> Callable[[Index, Index], Any]:
+        """Return the function of child and parent that `pairs` is for these cells.
+
+        For lists that are read in stretches: what all of them share is done once.
+        """
+        return partial(self.pairs, children, parents)
+
     @abstractmethod
-    def refit(self, pairs: Any, weights: Array, elapsed: Array | None = None) -> Self:
-        """Return the kernel after an M-step; weights (K, E), for each number of links.
+    def counted(self, pairs: Any, weights: Array, elapsed: Array | None = None) -> Any:
+        """Return what an M-step needs of some edges; weights (K, E), for each number of links."""
+
+    @abstractmethod
+    def learned(self, counts: Sequence[Any]) -> Self:
+        """Return the kernel after an M-step for what was counted on each stretch of the edges.
 
         It never lowers Σ weights · log_steps + log_prior.
         """
+
+    def refit(self, pairs: Any, weights: Array, elapsed: Array | None = None) -> Self:
+        """Return the kernel after an M-step; weights (K, E), for each number of links."""
+        return self.learned([self.counted(pairs, weights, elapsed)])
 
     def refit_alone(self, values: Array, weights: Array) -> Self:
         """Return the kernel after an M-step for Σ weights · log_alone, weights (n,).
@@ -85,17 +105,19 @@ class CellPairs(NamedTuple):
     """The distinct pairs of cells that edges join, and which one each edge joins."""
 
     cells: Any  # (U, F), the distinct pairs of known cells
-    place: Index  # (E,), the row of `cells`, −1 where a cell is unknown
+    place: NDArray[np.int32]  # (E,), the row of `cells`, −1 where a cell is unknown
     alone: Array  # (U', D), the distinct known children of unknown parents
-    alone_place: Index  # (E,), the row of `alone`, −1 elsewhere
+    alone_place: NDArray[np.int32]  # (E,), the row of `alone`, −1 elsewhere
 
 
 class CellKernel(ColumnKernel):
     """A kernel whose cells are known or missing as a whole: all but sequences.
 
     A model writes `_log_pairs` for pairs of known cells, `_log_cell` for known cells, and
-    `_refit_pairs`. Tables repeat the same few dates, categories and counts, so what edges join is
-    kept as a list of distinct pairs (`_joined` says what of a pair matters).
+    `_refit_pairs` (or what it counts instead). Tables repeat the same few dates, categories and
+    counts, so what edges join is kept as a list of distinct pairs (`_joined` says what of a pair
+    matters), and so are the weights of an M-step. Where few cells are alike, a model counts moments
+    instead (`_counted_cells`).
     """
 
     def _joined(self, x: Array, y: Array) -> Array:
@@ -108,15 +130,13 @@ class CellKernel(ColumnKernel):
     @abstractmethod
     def _log_cell(self, x: Array) -> Array: ...
 
-    @abstractmethod
-    def _refit_pairs(self, cells: Array, weights: Array, elapsed: Array | None) -> Self: ...
-
     def pairs(self, children: Array, parents: Array, child: Index, parent: Index) -> CellPairs:
         """Return the distinct pairs of cells, and which one each edge joins."""
-        child_known = ~np.isnan(children).any(axis=1)[child]
-        both = child_known & ~np.isnan(parents).any(axis=1)[parent]
-        cells, place = _distinct(self._joined(children[child[both]], parents[parent[both]]))
-        alone, alone_place = _distinct(children[child[child_known & ~both]])
+        x, y = children[child], parents[parent]
+        child_known = ~np.isnan(x).any(axis=1)
+        both = child_known & ~np.isnan(y).any(axis=1)
+        cells, place = _distinct(self._joined(x[both], y[both]))
+        alone, alone_place = _distinct(x[child_known & ~both])
         return CellPairs(
             cells, _filled(both, place), alone, _filled(child_known & ~both, alone_place)
         )
@@ -146,19 +166,40 @@ class CellKernel(ColumnKernel):
         result[known] = self._log_cell(values[known])
         return result
 
-    def refit(self, pairs: CellPairs, weights: Array, elapsed: Array | None = None) -> Self:
-        """Return the kernel after an M-step; weights (K, E), for each number of links."""
+    def counted(self, pairs: CellPairs, weights: Array, elapsed: Array | None = None) -> Any:
+        """Return what an M-step needs of these edges; None if they say nothing."""
         used = (pairs.place >= 0) & (weights.sum(axis=0) > 0)
         if not used.any():
-            return self
+            return None
         place = pairs.place[used]
         if self._uses_time and elapsed is not None:
-            return self._refit_pairs(pairs.cells[place], weights[:, used], elapsed[used])
+            return self._counted_cells(pairs.cells[place], weights[:, used], elapsed[used])
         totals = np.array(
             [np.bincount(place, w[used], minlength=len(pairs.cells)) for w in weights]
         )
         kept = totals.sum(axis=0) > 0
-        return self._refit_pairs(pairs.cells[kept], totals[:, kept], None)
+        return self._counted_cells(pairs.cells[kept], totals[:, kept], None)
+
+    def learned(self, counts: Sequence[Any]) -> Self:
+        """Return the kernel after an M-step for what was counted on each stretch of the edges."""
+        known = [count for count in counts if count is not None]
+        return self._learned_cells(known) if known else self
+
+    def _counted_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Any:
+        """Return the pairs of cells (U, F) themselves, and their weights (K, U)."""
+        return cells, weights
+
+    def _learned_cells(self, counts: Sequence[Any]) -> Self:
+        cells, weights = counts[0]
+        if len(counts) > 1:  # stretches share most of their pairs
+            cells, place = _distinct(np.concatenate([some for some, _ in counts]))
+            weights = np.concatenate([w for _, w in counts], axis=1)
+            weights = np.array([np.bincount(place, w, minlength=len(cells)) for w in weights])
+        return self._refit_pairs(cells, weights)
+
+    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
+        """Return the kernel after an M-step for distinct pairs; weights (K, U)."""
+        raise NotImplementedError  # by kernels that count something else
 
 
 def _distinct(rows: Array) -> tuple[Array, Index]:
@@ -180,7 +221,7 @@ def _distinct(rows: Array) -> tuple[Array, Index]:
     return rows[first], code
 
 
-def _filled(where: NDArray[np.bool_], place: Index) -> Index:
-    result = np.full(len(where), -1, dtype=np.intp)
+def _filled(where: NDArray[np.bool_], place: Index) -> NDArray[np.int32]:
+    result = np.full(len(where), -1, dtype=np.int32)
     result[where] = place
     return result

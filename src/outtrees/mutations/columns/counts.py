@@ -84,7 +84,7 @@ class Counts(CellKernel):
         p = self.mean / self.variance
         return nbinom.logpmf(x[:, 0], self.mean * p / (1 - p), p)
 
-    def _refit_pairs(self, cells: Array, weights: Array, elapsed: Array | None) -> Self:
+    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
         def loss(a: float) -> float:
             value = -replace(self, survival=a).log_prior()
             for k, w in enumerate(weights, start=1):

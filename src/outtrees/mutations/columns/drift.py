@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -13,6 +14,15 @@ from outtrees.mutations.columns.quick import Metric, normal_constant
 from outtrees.mutations.columns.scale import typical_variance
 
 _PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
+
+
+class _Moments(NamedTuple):
+    """The differences child − parent of edges, together for each time that passed."""
+
+    elapsed: Array  # (U,), 0 where time does not matter
+    weight: Array  # (K, U)
+    mean: Array  # (K, U, D)
+    scatter: Array  # (K, U, D, D), about the mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,38 +99,64 @@ class Drift(CellKernel):
     def _log_cell(self, x: Array) -> Array:
         return _log_normal(x - self.centre, self.spread, 1.0)
 
-    def _refit_pairs(self, cells: Array, weights: Array, elapsed: Array | None) -> Self:
-        if elapsed is None:
-            return self._at_rate(self.rate, cells, weights, None)[0]
+    def _counted_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> _Moments:
+        """Return the moments of the edges, together where the same time passed."""
+        times, place = np.zeros(1), np.zeros(len(cells), dtype=np.intp)
+        if elapsed is not None:
+            times, place = np.unique(elapsed, return_inverse=True)
+        U, D = len(times), cells.shape[1]
+        weight = np.array([np.bincount(place, w, minlength=U) for w in weights])
+        mean, scatter = np.zeros((*weight.shape, D)), np.empty((*weight.shape, D, D))
+        for k, w in enumerate(weights):
+            sums = np.array([np.bincount(place, w * column, minlength=U) for column in cells.T]).T
+            some = weight[k] > 0
+            mean[k, some] = sums[some] / weight[k, some, None]
+            # About their mean, so that a scatter small beside it keeps its digits.
+            residual = (cells - mean[k, place]).T
+            for i in range(D):
+                for j in range(D):
+                    product = w * residual[i] * residual[j]
+                    scatter[k, :, i, j] = np.bincount(place, product, minlength=U)
+        return _Moments(times, weight, mean, scatter)
+
+    def _learned_cells(self, counts: Sequence[_Moments]) -> Self:
+        moments = _Moments(
+            np.concatenate([one.elapsed for one in counts]),
+            *(
+                np.concatenate(parts, axis=1)
+                for parts in zip(*(c[1:] for c in counts), strict=True)
+            ),
+        )
+        if not self.clock:
+            return self._at_rate(self.rate, moments)[0]
 
         def loss(rate: float) -> float:
-            return self._at_rate(rate, cells, weights, elapsed)[1]
+            return self._at_rate(rate, moments)[1]
 
-        typical = float(np.median(elapsed[elapsed > 0])) if (elapsed > 0).any() else 1.0
+        weight = moments.weight.sum(axis=0)
+        mean = float(weight @ moments.elapsed) / float(weight.sum())
+        typical = mean if mean > 0 else 1.0
         bounds = np.log(1e-3 / typical), np.log(1e3 / typical)
         best = minimize_scalar(lambda x: loss(float(np.exp(x))), bounds=bounds, method="bounded")
         rate = min((0.0, self.rate, float(np.exp(best.x))), key=loss)
-        return self._at_rate(rate, cells, weights, elapsed)[0]
+        return self._at_rate(rate, moments)[0]
 
-    def _at_rate(
-        self, rate: float, difference: Array, weights: Array, elapsed: Array | None
-    ) -> tuple[Self, float]:
+    def _at_rate(self, rate: float, moments: _Moments) -> tuple[Self, float]:
         """Return the best offset and cov for this rate, and −2 · objective up to a constant."""
-        found, D = replace(self, rate=rate), difference.shape[1]
-        scaled, moment, total, log_factors = np.zeros(D), 0.0, self.prior_strength, 0.0
-        by_factor = []
-        for k, w in enumerate(weights, start=1):
-            factor = found._factor(k, elapsed)
-            by_factor.append(w / factor)
-            scaled += k * (by_factor[-1] @ difference)
-            moment += k * k * float(by_factor[-1].sum())
-            total += float(w.sum())
-            log_factors += float((w * np.log(factor)).sum())
-        step = scaled / moment if self.offset else np.zeros(D)
+        found, D = replace(self, rate=rate), len(self.mean_step)
+        links = np.arange(1.0, len(moments.weight) + 1)[:, None]
+        factor = links + rate * moments.elapsed  # (K, U)
+        by_factor = moments.weight / factor
+        total = self.prior_strength + float(moments.weight.sum())
+        log_factors = float((moments.weight * np.log(factor)).sum())
+        step = np.zeros(D)
+        if self.offset:
+            along = np.einsum("ku,kud->d", links * by_factor, moments.mean)
+            step = along / float((links**2 * by_factor).sum())
+        residual = moments.mean - links[:, :, None] * step
         scatter = self.prior_strength * self.guess
-        for k, w in enumerate(by_factor, start=1):
-            residual = difference - k * step
-            scatter = scatter + (residual.T * w) @ residual
+        scatter = scatter + np.einsum("kuij,ku->ij", moments.scatter, 1 / factor)
+        scatter = scatter + np.einsum("ku,kui,kuj->ij", by_factor, residual, residual)
         cov = scatter / total
         found = replace(found, mean_step=step, cov=cov)
         return found, total * float(np.linalg.slogdet(cov)[1]) + D * log_factors

@@ -12,18 +12,32 @@ from scipy.special import logsumexp
 from outtrees.mutations.columns.base import Array, ColumnKernel, Index
 from outtrees.mutations.columns.matrices import GivenWeights
 from outtrees.mutations.columns.waiting import Waiting
+from outtrees.mutations.edges import chunks
 
+# What an edge needs for a while, for each column and number of links.
+_CELLS_OF_AN_EDGE = 4
 _BACKGROUND_PRIOR = (0.2, 99.8)  # pseudo-links that are outliers, and that are not
 
 
-class LineagePairs(NamedTuple):
-    """What the parameters do not change, for a list of E possible edges."""
+class Stretch(NamedTuple):
+    """What the parameters do not change, for some edges that follow each other in the list."""
 
-    columns: tuple[Any, ...]  # what each column's kernel made of the edges
+    rows: slice  # where they stand
+    columns: tuple[Any, ...]  # what each column's kernel made of them
+    elapsed: Array | None  # (n,), time from parent to child
+
+
+class LineagePairs(NamedTuple):
+    """What the parameters do not change, for a list of E possible edges.
+
+    In stretches, so that sums over the list need memory for the columns and links of one stretch
+    only.
+    """
+
+    stretches: tuple[Stretch, ...]
     children: tuple[Array, ...]  # the cells of each column (n, D_c)
     child: Index  # (E,)
     parent: Index  # (E,)
-    elapsed: Array | None  # (E,), time from parent to child
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,47 +90,68 @@ class Lineage:
         parent: Index,  # (E,)
     ) -> LineagePairs:
         """Return what the parameters do not change, for each possible edge."""
-        columns = tuple(
-            kernel.pairs(c, p, child, parent)
-            for kernel, c, p in zip(self.kernels, children, parents, strict=True)
-        )
-        elapsed = None
-        for kernel, c, p in zip(self.kernels, children, parents, strict=True):
-            if isinstance(kernel, Waiting):
-                elapsed = kernel.elapsed(c, p, child, parent)
-        return LineagePairs(columns, tuple(children), child, parent, elapsed)
+        kernels = list(zip(self.kernels, children, parents, strict=True))
+        pairs = [kernel.between(c, p) for kernel, c, p in kernels]
+        dates = [(k, c, p) for k, c, p in kernels if isinstance(k, Waiting)]
+        stretches = []
+        for rows in chunks(len(child), _CELLS_OF_AN_EDGE * max(self.generations * len(pairs), 1)):
+            ends = child[rows], parent[rows]
+            columns = tuple(made(*ends) for made in pairs)
+            elapsed = [k.elapsed(c, p, *ends) for k, c, p in dates[-1:]]
+            stretches.append(Stretch(rows, columns, elapsed[0] if elapsed else None))
+        return LineagePairs(tuple(stretches), tuple(children), child, parent)
 
     def log_columns(self, pairs: LineagePairs, k: int) -> Array:
         """Return log p of each column and edge at k links, background included (C, E)."""
-        rows = []
-        for c in range(len(self.kernels)):
-            follows, alone = self._two_ways(pairs, c, k)
-            rows.append(np.logaddexp(follows, alone) if alone is not None else follows)
-        return np.array(rows).reshape(len(self.kernels), len(pairs.child))
+        result = np.empty((len(self.kernels), len(pairs.child)))
+        alone = self._log_outliers(pairs)
+        for stretch in pairs.stretches:
+            for c in range(len(self.kernels)):
+                result[c, stretch.rows] = self._two_ways(pairs, stretch, alone, c, k)[1]
+        return result
 
-    def _two_ways(self, pairs: LineagePairs, c: int, k: int) -> tuple[Array, Array | None]:
-        """Return log of following the parent, and of the background, for column c and k links."""
-        kernel, share = self.kernels[c], self.outlier_shares[c]
-        follows = kernel.log_steps(pairs.columns[c], k, pairs.elapsed)
-        if share == 0:
-            return follows, None
-        alone = kernel.log_alone(pairs.children[c])[pairs.child]
-        return follows + np.log1p(-share), alone + np.log(share)
+    def _log_outliers(self, pairs: LineagePairs) -> list[Array | None]:
+        """Return log ε_c g_c of each child (n,), None for columns without a background."""
+        return [
+            None if share == 0 else kernel.log_alone(cells) + np.log(share)
+            for kernel, cells, share in zip(
+                self.kernels, pairs.children, self.outlier_shares, strict=True
+            )
+        ]
 
-    def log_steps(self, pairs: LineagePairs) -> Array:
-        """Return log w_k + Σ_c log p_c for each number of links (K, E)."""
+    def _two_ways(
+        self, pairs: LineagePairs, stretch: Stretch, outliers: list[Array | None], c: int, k: int
+    ) -> tuple[Array, Array]:
+        """Return log p of following the parent, and of that or the background, at k links."""
+        follows = self.kernels[c].log_steps(stretch.columns[c], k, stretch.elapsed)
+        outlying = outliers[c]
+        if outlying is None:
+            return follows, follows
+        follows = follows + np.log1p(-self.outlier_shares[c])
+        return follows, np.logaddexp(follows, outlying[pairs.child[stretch.rows]])
+
+    @property
+    def _log_step_weights(self) -> Array:
         with np.errstate(divide="ignore"):
-            log_weights = np.log(self.step_weights)
-        return np.array(
-            [
-                log_weights[k - 1] + self.log_columns(pairs, k).sum(axis=0)
-                for k in range(1, self.generations + 1)
-            ]
-        )
+            return np.log(self.step_weights)
 
     def log_beta(self, pairs: LineagePairs) -> Array:
         """Return log p(child | parent) for each edge (E,)."""
-        return logsumexp(self.log_steps(pairs), axis=0)
+        result = np.empty(len(pairs.child))
+        outliers, log_weights = self._log_outliers(pairs), self._log_step_weights
+        for stretch in pairs.stretches:
+            steps = [
+                sum(
+                    (
+                        self._two_ways(pairs, stretch, outliers, c, k + 1)[1]
+                        for c in range(len(self.kernels))
+                    ),
+                    start=log_weight,
+                )
+                for k, log_weight in enumerate(log_weights)
+            ]
+            result[stretch.rows] = logsumexp(np.array(steps), axis=0)
+        return result
 
     def log_root(self, values: Sequence[Array]) -> Array:
         """Return the log-density of records without a parent (n,)."""
@@ -130,38 +165,53 @@ class Lineage:
         edge_marginals: Array,  # (E,)
         root_marginals: Array,  # (T,)
     ) -> Self:
-        """Return the lineage after one M-step for the trees' marginals."""
-        log_steps = self.log_steps(pairs)
-        total = logsumexp(log_steps, axis=0)
-        used = edge_marginals > 0
-        by_steps = np.zeros_like(log_steps)  # (K, E): edge probability and number of links
-        by_steps[:, used] = edge_marginals[used] * np.exp(log_steps[:, used] - total[used])
-        kernels, shares = [], []
-        for c, kernel in enumerate(self.kernels):
-            follow = np.empty_like(by_steps)
-            for k in range(1, self.generations + 1):
-                follows, alone = self._two_ways(pairs, c, k)
-                if alone is None:
-                    follow[k - 1] = by_steps[k - 1]
-                else:
-                    both = np.logaddexp(follows, alone)
-                    follow[k - 1] = by_steps[k - 1] * np.exp(follows - both)
-            weight = float(by_steps.sum())
-            outliers = max(weight - float(follow.sum()), 0.0)
-            a, b = _BACKGROUND_PRIOR
-            free = self.outlier_shares[c] > 0
-            shares.append((outliers + a) / (weight + a + b) if free else 0.0)
-            lost = (by_steps - follow).sum(axis=0)
-            alone_weights = root_marginals + np.bincount(pairs.child, lost, len(root_marginals))
-            refitted = kernel.refit(pairs.columns[c], follow, pairs.elapsed)
-            kernels.append(refitted.refit_alone(pairs.children[c], alone_weights))
-        counts = by_steps.sum(axis=1)
-        counts = counts + (np.arange(len(counts)) == 0)  # one pseudo-link of one step
+        """Return the lineage after one M-step for the trees' marginals.
+
+        One pass over the stretches of the list: of each, every column counts what it needs.
+        """
+        C, K = len(self.kernels), self.generations
+        outliers, log_weights = self._log_outliers(pairs), self._log_step_weights
+        counts: list[list[Any]] = [[] for _ in range(C)]
+        by_links = np.zeros(K)
+        alone = np.tile(root_marginals, (C, 1))  # (C, T), of roots and outliers
+        for stretch in pairs.stretches:
+            both = [
+                [self._two_ways(pairs, stretch, outliers, c, k) for k in range(1, K + 1)]
+                for c in range(C)
+            ]
+            log_steps = np.array(
+                [
+                    sum((both[c][k][1] for c in range(C)), start=log_weight)
+                    for k, log_weight in enumerate(log_weights)
+                ]
+            )
+            marginals = edge_marginals[stretch.rows]
+            used = marginals > 0
+            weights = np.zeros_like(log_steps)  # (K, n): edge probability and number of links
+            total = logsumexp(log_steps[:, used], axis=0)
+            weights[:, used] = marginals[used] * np.exp(log_steps[:, used] - total)
+            by_links += weights.sum(axis=1)
+            for c, kernel in enumerate(self.kernels):
+                follow = weights
+                if outliers[c] is not None:
+                    follow = weights * np.exp([f - both_ways for f, both_ways in both[c]])
+                    lost = (weights - follow).sum(axis=0)
+                    alone[c] += np.bincount(pairs.child[stretch.rows], lost, alone.shape[1])
+                counts[c].append(kernel.counted(stretch.columns[c], follow, stretch.elapsed))
+        weight = float(by_links.sum())
+        a, b = _BACKGROUND_PRIOR
+        lost_in_all = np.maximum((alone - root_marginals).sum(axis=1), 0.0)
+        shares = np.where(self.outlier_shares > 0, (lost_in_all + a) / (weight + a + b), 0.0)
+        kernels = [
+            kernel.learned(counts[c]).refit_alone(pairs.children[c], alone[c])
+            for c, kernel in enumerate(self.kernels)
+        ]
+        by_links[0] += 1  # one pseudo-link of one step
         return replace(
             self,
             kernels=tuple(kernels),
-            step_weights=counts / counts.sum(),
-            outlier_shares=np.array(shares),
+            step_weights=by_links / by_links.sum(),
+            outlier_shares=shares,
         )
 
     def log_prior(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NoReturn, Self
 
@@ -63,14 +64,17 @@ class Distances(ColumnKernel):
         """Return the density of a typical distance, for each record (n,)."""
         return np.full(len(values), self._log_alone)
 
-    def refit(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Self:
-        """Return the kernel with the best scale, one pseudo-link at a tenth of the mean."""
+    def counted(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
+        """Return the sum of all distances and that of all links (2,)."""
         known = ~np.isnan(pairs)
-        total, links = 0.1 * self.typical, 1.0
-        for k, w in enumerate(weights[:, known], start=1):
-            total += float(w @ pairs[known])
-            links += k * float(w.sum())
-        return replace(self, scale=total / links)
+        by_links = weights[:, known]
+        links = np.arange(1, len(weights) + 1) @ by_links.sum(axis=1)
+        return np.array([(by_links @ pairs[known]).sum(), links])
+
+    def learned(self, counts: Sequence[Array]) -> Self:
+        """Return the kernel with the best scale, one pseudo-link at a tenth of the mean."""
+        total, links = np.sum(counts, axis=0)
+        return replace(self, scale=float((total + 0.1 * self.typical) / (links + 1.0)))
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> NoReturn:
         """Refuse: distances to records that do not exist cannot be drawn."""
@@ -118,7 +122,10 @@ class GivenWeights(ColumnKernel):
         """Return 0 for each record (n,): all roots are alike."""
         return np.zeros(len(values))
 
-    def refit(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Self:
+    def counted(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> None:
+        """Return nothing: nothing is learned."""
+
+    def learned(self, counts: Sequence[None]) -> Self:
         """Return the kernel as it is."""
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Self
 
@@ -85,40 +86,56 @@ class Reversion(CellKernel):
             residual**2 / self.centre_variance + np.log(2 * np.pi * self.centre_variance)
         )
 
-    def _best_at(self, share: float, cells: Array, weights: Array) -> Self:
-        """Return the kernel with the best step and variance for this share."""
+    def _counted_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Array:
+        """Return Σ w (1, r, y)(1, r, y)ᵀ at each number of links (K, 3, 3).
+
+        r is the residual at the present parameters and y the parent's distance from the centre, so
+        that residuals small beside the values keep their digits.
+        """
         x, y = cells.T
-        top = bottom = total = 0.0
+        result = []
         for k, w in enumerate(weights, start=1):
-            drifted, grown = self._sums(share, k)
-            top += drifted / grown * float(w @ (x - share**k * y))
-            bottom += drifted**2 / grown * float(w.sum())
-            total += float(w.sum())
+            residual = x - self.share**k * y - self.step * self._sums(self.share, k)[0]
+            rows = np.array([np.ones(len(x)), residual, y - self.centre])
+            result.append((rows * w) @ rows.T)
+        return np.array(result)
+
+    def _residual(self, share: float, step: float, k: int) -> Array:
+        """Return the residual at other parameters as a sum of 1, r and y (3,)."""
+        less = self.share**k - share**k
+        was, now = self._sums(self.share, k)[0], self._sums(share, k)[0]
+        return np.array([less * self.centre + self.step * was - step * now, 1.0, less])
+
+    def _best_at(self, share: float, moments: Array) -> tuple[Self, float]:
+        """Return the kernel with the best step and variance for this share, and its objective."""
+        sums = [self._sums(share, k) for k in range(1, len(moments) + 1)]
+        top = bottom = total = logs = 0.0
+        for k, ((drifted, grown), moment) in enumerate(zip(sums, moments, strict=True), start=1):
+            weight = float(moment[0, 0])
+            top += drifted / grown * float(self._residual(share, 0.0, k) @ moment[0])
+            bottom += drifted**2 / grown * weight
+            total += weight
+            logs += weight * float(np.log(2 * np.pi * grown))
         step = top / bottom
-        squares = self.prior_strength * self.guess
-        for k, w in enumerate(weights, start=1):
-            drifted, grown = self._sums(share, k)
-            squares += float(w @ (x - share**k * y - step * drifted) ** 2) / grown
-        variance = squares / (total + self.prior_strength)
-        return replace(self, share=share, step=step, variance=variance)
+        squares = 0.0
+        for k, ((_, grown), moment) in enumerate(zip(sums, moments, strict=True), start=1):
+            residual = self._residual(share, step, k)
+            squares += float(residual @ moment @ residual) / grown
+        variance = (squares + self.prior_strength * self.guess) / (total + self.prior_strength)
+        found = replace(self, share=share, step=step, variance=variance)
+        fit = -0.5 * (squares / variance + total * float(np.log(variance)) + logs)
+        return found, fit + found.log_prior()
 
-    def _objective(self, cells: Array, weights: Array) -> float:
-        value = self.log_prior()
-        for k, w in enumerate(weights, start=1):
-            value += float(w @ self._log_pairs(cells, k, None))
-        return value
-
-    def _refit_pairs(self, cells: Array, weights: Array, elapsed: Array | None) -> Self:
+    def _learned_cells(self, counts: Sequence[Array]) -> Self:
         """Search over the share, with the best step and variance for each."""
+        moments = np.sum(counts, axis=0)
 
         def loss(share: float) -> float:
-            return -self._best_at(share, cells, weights)._objective(cells, weights)
+            return -self._best_at(share, moments)[1]
 
         best = minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded")
-        found = self._best_at(float(best.x), cells, weights)
-        still = self._best_at(self.share, cells, weights)
-        better = found._objective(cells, weights) > still._objective(cells, weights)
-        return found if better else still
+        found, still = self._best_at(float(best.x), moments), self._best_at(self.share, moments)
+        return found[0] if found[1] > still[1] else still[0]
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return the parents' values after k links."""

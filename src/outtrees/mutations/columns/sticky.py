@@ -63,7 +63,7 @@ class Sticky(CellKernel):
     def _log_cell(self, x: Array) -> Array:
         return np.log(self.marginal)[x[:, 0].astype(np.intp)]
 
-    def _refit_pairs(self, cells: Array, weights: Array, elapsed: Array | None) -> Self:
+    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
         def loss(s: float) -> float:
             trial = replace(self, stickiness=s)
             value = -trial.log_prior()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 from outtrees.mutations.columns.base import Array, ColumnKernel, Index
 from outtrees.mutations.columns.quick import Sites
 from outtrees.mutations.columns.unknown_sites import MISSING, UnknownSites
+from outtrees.mutations.edges import chunks
 
 _CELLS_AT_ONCE = 20_000_000  # bytes compared at a time
 # Columns of what `pairs` returns: numbers of sites by what child and parent show, and log p of
@@ -110,7 +111,16 @@ class Substitution(ColumnKernel):
 
         The rest are sites that were read in the child only; see `UnknownSites`.
         """
-        x, y, n_constant, unknown = _prepared(children, parents, len(self.levels))
+        return self.between(children, parents)(child, parent)
+
+    def between(self, children: Array, parents: Array) -> Callable[[Index, Index], Array]:
+        """Return the function of child and parent that `pairs` is for these sequences."""
+        together = children is parents
+        prepared = _prepared(children, parents, len(self.levels))
+        return lambda child, parent: self._compared(prepared, together, child, parent)
+
+    def _compared(self, prepared: _Prepared, together: bool, child: Index, parent: Index) -> Array:
+        x, y, n_constant, unknown = prepared
         result = np.zeros((len(child), 4))
         result[:, _SAME] = n_constant
         for rows in _chunks(len(child), x.shape[1]):
@@ -122,7 +132,7 @@ class Substitution(ColumnKernel):
             transition = both & ((a ^ b) == 2) if self.model == "K80" else np.zeros_like(both)
             result[rows, _TRANSITION] = transition.sum(axis=1)
             result[rows, _OTHER] = (both & ~same & ~transition).sum(axis=1)
-            own = child[rows] if children is parents else None
+            own = child[rows] if together else None
             result[rows, _UNKNOWN] = unknown.log_letters(parent[rows], a, own)
         return result
 
@@ -152,16 +162,23 @@ class Substitution(ColumnKernel):
         return self._common_and_rare(values) @ self._log_letters()
 
     def _common_and_rare(self, values: Array) -> Array:
-        codes = _codes(values)
-        known = codes != MISSING
-        common = known & (codes == self.common)
-        return np.column_stack([common.sum(axis=1), (known & ~common).sum(axis=1)]).astype(float)
+        result = np.empty((len(values), 2))
+        for rows in chunks(*values.shape):
+            codes = _codes(values[rows])
+            common = codes == self.common
+            result[rows, 0] = common.sum(axis=1)
+            result[rows, 1] = ((codes != MISSING) & ~common).sum(axis=1)
+        return result
 
     # Learning ------------------------------------------------------------------------------
 
-    def refit(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Self:
+    def counted(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
+        """Return how many sites stay, or change in either way, at each number of links (K, 3)."""
+        return weights @ pairs[:, :_UNKNOWN]
+
+    def learned(self, counts: Sequence[Array]) -> Self:
         """Return the kernel with the rate (and kappa) that maximise the weighted sum."""
-        totals = weights @ pairs[:, :3]  # (K, 3)
+        totals = np.sum(counts, axis=0)
 
         def loss(params: Array) -> float:
             rate, kappa = np.exp(params[0]), np.exp(params[1]) if len(params) > 1 else self.kappa

@@ -198,7 +198,7 @@ class Waiting(CellKernel):
             log_shape = 2 * (log_mean - float(np.log(self.sd)))
         return replace(self, log_mean=log_mean, log_shape=log_shape)
 
-    def _refit_pairs(self, cells: Array, weights: Array, elapsed: Array | None) -> Self:
+    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
         if not any(self._free):
             return self
 
@@ -257,7 +257,9 @@ class Waiting(CellKernel):
         """
         longest = max(self.longest(generations, 30.0), self.unit)
         step = self.unit / 2 if self.unit > 0 else longest / 2000
-        times = step * np.arange(int(np.ceil(longest / step)) + 1)
+        # A generation-time table ends: one more entry says that longer waits are impossible.
+        n_times = int(np.ceil(longest / step)) + (1 if self.table is None else 2)
+        times = step * np.arange(n_times)
         cells = np.column_stack([times, np.full(len(times), self.unit / 2), 0 * times])
         if self.unit == 0:
             cells[0, 0] = 1e-3 * step  # children at time 0 itself are impossible
