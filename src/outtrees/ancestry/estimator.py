@@ -237,8 +237,8 @@ class Ancestry(Exports, BaseEstimator):
             Aligned FASTA or NEXUS, joined by identity.
         distances, log_weights : path, array or data frame of shape (T, T), optional
             Between the records, [child, parent]; a file has identities in its first row and
-            column, a data frame in its index and columns, in any order. Distances count as one more column; log-weights, log p(child |
-            parent), are added to the others.
+            column, a data frame in its index and columns, in any order. Distances count as one
+            more column; log-weights, log p(child | parent), are added to the others.
         checkpoint : path, optional
             A file that keeps what the fit has reached after each iteration. If it is there
             already, from a fit of the same table with the same settings that was interrupted, the
