@@ -380,3 +380,83 @@ def test_waits_between_calendar_dates_are_told_in_days():
     for dates, unit in ((["2024-01-03", "2024-01-05"], "days"), ([3, 5], "units of time")):
         found = Ancestry(kinds={"onset": "date"}).fit({"id": ["a", "b"], "onset": dates})
         assert f" {unit} after its parent" in found.describe()[0]
+
+
+def test_new_records_far_away_are_placed_as_if_they_came_alone():
+    table = {"id": list("abcd"), "lat": [50.0, 50.1, 50.2, 50.4], "lon": [7.0, 7.3, 7.1, 7.6]}
+    found = Ancestry(id="id", waiting_mean=1.0).fit(table)
+    new = {"id": ["x", "y"], "lat": [50.1, 69.0], "lon": [7.5, 19.0]}
+    both = found.place(new, min_support=0.0)
+    alone = found.place({name: cells[:1] for name, cells in new.items()}, min_support=0.0)
+    together = [row for row in both.rows() if row[0] == "x"]
+    assert together == list(alone.rows())
+
+
+def test_one_new_sequence_does_not_change_what_another_is_placed_by():
+    """Sites at which all agree count in how similar two sequences are, compared or not."""
+    table = {"id": list("abcd"), "dna": ["ACGTACGTAA", "ACGTACGTNC", "ACGTACNTAC", "ACGTNCGTCC"]}
+    found = Ancestry(id="id", kinds={"dna": "sequence"}).fit(table)
+    new = {"id": ["x", "y"], "dna": ["ACGTACGTAC", "TGCATGCATT"]}
+    both = found.place(new, min_support=0.0)
+    alone = found.place({name: cells[:1] for name, cells in new.items()}, min_support=0.0)
+    together = {parent: support for child, parent, support, _ in both.rows() if child == "x"}
+    assert together == pytest.approx({p: s for _, p, s, _ in alone.rows()}, abs=1e-12)
+
+
+def test_new_dates_are_written_as_the_fitted_ones():
+    found = Ancestry(id="id").fit(
+        {"id": list("abc"), "day": ["2024-01-01", "2024-01-03", "2024-01"]}
+    )
+    with pytest.raises(RecordsError, match="'day' holds numbers in the new records but calendar"):
+        found.place({"id": ["x"], "day": [2024]})
+    assert found.place({"id": ["x"], "day": [""]}, min_support=0.0)["support"]
+
+
+def test_new_categories_are_the_same_with_and_without_gaps_in_their_column():
+    """A data frame turns whole numbers into 1.0, 2.0 as soon as one is missing."""
+    table = {"id": list("abcde"), "ward": [1.0, 1.0, 2.0, 2.0, None], "x": [0, 1, 5, 6, 3]}
+    kinds = {"ward": "categorical", "x": "continuous"}
+    found = Ancestry(id="id", kinds=kinds).fit(table)
+    new = {"id": ["n"], "x": [3]}
+    same, other, none = (
+        list(found.place(new | {"ward": [ward]}, min_support=0.0).rows()) for ward in (2.0, 2, None)
+    )
+    assert same == other
+    assert same != none
+
+
+def test_one_vague_date_leaves_the_others_in_whole_days():
+    """April's middle is half a day off, but nobody's date has hours."""
+    table = {"id": list("abcd"), "x": [0.0, 1, 2, 3]}
+    days = ["2024-04-01", "2024-04-01", "2024-04-03"]
+    march = Ancestry(id="id", waiting_mean=3.0).fit(table | {"day": [*days, "2024-03"]})
+    april = Ancestry(id="id", waiting_mean=3.0).fit(table | {"day": [*days, "2024-04"]})
+    for found in (march, april):
+        kernel = found.lineage_.kernels[found.column_names_.index("day")]
+        assert (kernel.unit, kernel.ties) == (1.0, True)
+        assert (1, 0) in found.fitted.support_of  # both on the first of April
+
+
+def test_matrices_are_kept_as_they_were_given():
+    table = {"id": list("abcd"), "x": [1.0, 2.5, 3.0, 4.0]}
+    distances = np.random.default_rng(0).uniform(1, 3, size=(4, 4))
+    expected = Ancestry(id="id").fit(table, distances=distances).log_likelihood_
+    found = Ancestry(id="id").fit(table, distances=distances)
+    distances *= 5
+    assert found.log_likelihood_ == expected
+    with pytest.raises(RecordsError, match="finite and ≥ 0"):
+        found.fit(table, distances=np.full((4, 4), np.inf))
+
+
+def test_a_data_frame_of_distances_is_joined_by_its_names():
+    pandas = pytest.importorskip("pandas")
+    table = {"id": list("abcd"), "x": [1.0, 2.5, 3.0, 4.0]}
+    distances = np.random.default_rng(0).uniform(1, 3, size=(4, 4))
+    expected = Ancestry(id="id").fit(table, distances=distances).log_likelihood_
+    frame = pandas.DataFrame(distances, index=table["id"], columns=table["id"])
+    shuffled = frame.loc[list("cadb"), list("bdac")]
+    assert Ancestry(id="id").fit(table, distances=shuffled).log_likelihood_ == expected
+    with pytest.raises(RecordsError, match="expected to name each record once"):
+        Ancestry(id="id").fit(table, distances=frame.rename(columns={"a": "e"}))
+    with pytest.raises(RecordsError, match="1 are lacking"):
+        Ancestry(id="id").fit(table, distances=frame.rename(columns={"a": "e"}, index={"a": "e"}))

@@ -293,3 +293,38 @@ def test_no_edges_at_all(make):
     single = make([], [], [], np.zeros(2), groups=[0, 1])
     np.testing.assert_array_equal(single.sample(2, random_state=0), [[-1, -1], [-1, -1]])
     assert single.edge_marginals.shape == (0,)
+
+
+def test_answers_do_not_change_with_the_caller_s_arrays(make):
+    child, parent = np.array([1, 0, 2]), np.array([0, 1, 0])
+    log_weight, log_root = np.log([0.6, 0.2, 0.5]), np.zeros(3)
+    trees = make(child, parent, log_weight, log_root)
+    tree = trees.mode().parents
+    before = trees.log_prob(tree), trees.given(root=0).log_z
+    log_weight += 5.0
+    log_root -= 3.0
+    child[:], parent[:] = [2, 0, 2], [1, 1, 0]
+    assert (trees.log_prob(tree), trees.given(root=0).log_z) == before
+    assert (
+        trees.edge_marginals.tolist()
+        == make([1, 0, 2], [0, 1, 0], np.log([0.6, 0.2, 0.5]), np.zeros(3)).edge_marginals.tolist()
+    )
+
+
+def test_kl_is_infinite_between_one_tree_and_one_in_each_group(make):
+    edges = [1, 0, 3, 2], [0, 1, 2, 3], np.zeros(4), np.zeros(4)
+    joined = [1, 0, 3, 2, 2], [0, 1, 2, 3, 0], np.zeros(5), np.zeros(4)
+    two, one = make(*edges, groups=[0, 0, 1, 1]), make(*joined)
+    assert two.kl(one) == np.inf
+    assert one.kl(two) == np.inf
+    assert two.kl(make(*edges, groups=[5, 5, 3, 3])) == 0.0
+
+
+@pytest.mark.parametrize("roots", ["single", "any"])
+def test_kl_is_infinite_where_a_root_is_too_improbable_for_a_double(make, roots):
+    edges = [1, 0], [0, 1], np.zeros(2)
+    mine = make(*edges, np.array([0.0, -2000.0]), roots=roots)
+    theirs = make(*edges, np.array([0.0, -np.inf]), roots=roots)
+    assert mine.root_marginals[1] == 0.0 or roots == "any"
+    assert mine.kl(theirs) == np.inf
+    assert np.isfinite(theirs.kl(mine))

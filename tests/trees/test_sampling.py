@@ -237,3 +237,11 @@ def test_none_and_one_record():
     np.testing.assert_array_equal(dist.sample(3), [[-1]] * 3)
     with pytest.raises(ValueError, match="at least 0; got -1"):
         dist.sample(-1)
+
+
+def test_nothing_overflows_where_a_root_is_impossible():
+    """Its share has no weight at all, and the exponent of nothing is no number to divide by."""
+    log_beta = np.array([[-np.inf, 3e4], [4e4, -np.inf]])
+    forest = OutTreeDistribution(log_beta, np.array([-3e3, -np.inf]), roots="any")
+    with np.errstate(over="raise"):
+        assert (forest.sample(20, random_state=0) == [-1, 0]).all()

@@ -14,6 +14,7 @@ from outtrees import NoSpanningTreeError, OutTreeDistribution
 from outtrees.errors import InvalidWeightsError
 from outtrees.trees import candidates
 from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.enumeration import EnumeratedDistribution
 from outtrees.trees.sparse import elimination, fronts, wide
 from outtrees.trees.sparse.components import find_components, inner_problem
 from outtrees.trees.sparse.edges import checked_edges
@@ -401,3 +402,17 @@ def test_the_dense_engine_asks_for_memory_too(monkeypatch):
     monkeypatch.setattr(candidates, "free_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"the dense engine needs about 0\.0 GB for 3 records"):
         trees.best(2)
+
+
+@pytest.mark.parametrize("roots", ROOTS)
+def test_sums_of_roots_that_are_nothing_beside_the_others(roots):
+    """All trees together fit into a double; those with the root 3, e^20000 times fewer, do not."""
+    log_beta = np.full((4, 4), -np.inf)
+    log_beta[[0, 1, 1, 1], [1, 0, 2, 3]] = [-160.0, -950.0, 21600.0, 2500.0]
+    log_beta[[2, 2, 3, 3], [0, 3, 1, 2]] = [10000.0, 400.0, 13000.0, -5000.0]
+    log_root = np.array([10700.0, -9600.0, -10900.0, 15600.0])
+    exact = EnumeratedDistribution(log_beta, log_root, roots)
+    child, parent = np.nonzero(log_beta > -np.inf)
+    fast = Sparse(child, parent, log_beta[child, parent], log_root, roots=roots)
+    np.testing.assert_allclose(fast.log_z_rooted, exact.log_z_rooted, rtol=1e-14)
+    assert fast.log_z == pytest.approx(exact.log_z, rel=1e-14)

@@ -18,6 +18,7 @@ from outtrees.mutations.columns import (
     Waiting,
 )
 from outtrees.records import Column, Records
+from outtrees.records.numbers import is_number
 
 Array = NDArray[np.float64]
 _YES = {"1", "1.0", "true", "yes", "y", "t", "open", "censored"}
@@ -60,8 +61,7 @@ def model_columns(
             continue
         if column.kind == "date":
             values = date_cells(records, column, dates)
-            known = values[:, 0][~np.isnan(values[:, 0])]
-            whole = bool((known == np.round(known)).all())
+            whole = _in_whole_units(column)
             kernel: ColumnKernel = Waiting(
                 mean=dates.mean,
                 sd=dates.sd,
@@ -89,6 +89,16 @@ def model_columns(
             )
         result.append(ModelColumn(column.name, kernel, values))
     return result
+
+
+def _in_whole_units(column: Column) -> bool:
+    """Return whether dates count whole days (or whatever units they are in).
+
+    The middle of a month or a year may be half a day off; its first day never is.
+    """
+    days = column.values[:, 0]
+    first = days if column.uncertainty is None else days - column.uncertainty
+    return bool(((days == np.round(days)) | (first == np.round(first)) | np.isnan(days)).all())
 
 
 def _main_date(records: Records, dates: DateOptions) -> Column | None:
@@ -142,13 +152,28 @@ def date_cells(records: Records, column: Column, dates: DateOptions) -> Array:
     return np.column_stack([start, end, width, still_open])
 
 
-def recoded(new: Column, old: Column) -> Array:
-    """Return the cells of a new column in the codes of the old one, NaN for what it lacks."""
-    if new.kind != old.kind or new.calendar != old.calendar:
+def check_alike(new: Column, old: Column) -> None:
+    """Refuse a column of new records that is not written as the fitted one was."""
+    if new.kind != old.kind:
         raise RecordsError(
             f"column {new.name!r} is {new.kind} in the new records but {old.kind} in the fitted "
             "ones; write it in the same way"
         )
+    if new.calendar != old.calendar and not np.isnan(new.values).all():
+        ways = {True: "calendar dates", False: "numbers"}
+        raise RecordsError(
+            f"column {new.name!r} holds {ways[new.calendar]} in the new records but "
+            f"{ways[old.calendar]} in the fitted ones; write it in the same way"
+        )
+
+
+def recoded(new: Column, old: Column) -> Array:
+    """Return the cells of a new column in the codes of the old one, NaN for what it lacks.
+
+    A level is found by its text; a whole number also as 3.0, as which columns with gaps come out
+    of a data frame.
+    """
+    check_alike(new, old)
     if old.kind == "sequence" and new.values.shape[1] != old.values.shape[1]:
         raise RecordsError(
             f"sequences of {old.values.shape[1]} sites are expected, but the new ones have "
@@ -156,7 +181,14 @@ def recoded(new: Column, old: Column) -> Array:
         )
     if old.levels is None or new.levels == old.levels:
         return new.values
-    place = {level: float(code) for code, level in enumerate(old.levels)}
-    codes = np.array([place.get(level, np.nan) for level in new.levels or ()] + [np.nan])
+    levels = list(enumerate(old.levels))
+    place = {_short(level): float(code) for code, level in levels}
+    place |= {level: float(code) for code, level in levels}  # as written, before any other way
+    found = [place.get(level, place.get(_short(level), np.nan)) for level in new.levels or ()]
+    codes = np.array([*found, np.nan])
     missing = np.isnan(new.values)
     return codes[np.where(missing, len(codes) - 1, new.values).astype(np.intp)]
+
+
+def _short(level: str) -> str:
+    return level.removesuffix(".0") if is_number(level) else level

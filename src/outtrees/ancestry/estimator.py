@@ -236,10 +236,10 @@ class Ancestry(Exports, BaseEstimator):
             See `outtrees.records.read_records`.
         sequences : path or mapping, optional
             Aligned FASTA or NEXUS, joined by identity.
-        distances, log_weights : path or array of shape (T, T), optional
+        distances, log_weights : path, array or data frame of shape (T, T), optional
             Between the records, [child, parent]; a file has identities in its first row and
-            column, in any order. Distances count as one more column; log-weights, log p(child |
-            parent), are added to the others.
+            column, a data frame in its index and columns, in any order. Distances count as one
+            more column; log-weights, log p(child | parent), are added to the others.
         checkpoint : path, optional
             A file that keeps what the fit has reached after each iteration. If it is there
             already, from a fit of the same table with the same settings that was interrupted, the

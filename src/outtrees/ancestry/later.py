@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.ancestry.columns import date_cells, recoded
+from outtrees.ancestry.columns import check_alike, date_cells, recoded
 from outtrees.errors import RecordsError
 from outtrees.records import Column, Records, read_records
 from outtrees.records.places import project
@@ -44,26 +44,27 @@ def values_like(ancestry: Any, new: Records) -> list[Array]:
             continue
         column, fitted = new.column(name), old.column(name)
         if column.kind == "date":
+            check_alike(column, fitted)
             values.append(date_cells(new, column, ancestry._dates))
         elif "km east and north" in fitted.reason:
-            values.append(_projected(column, fitted, cells))
+            values.append(_projected(column, fitted))
         else:
             values.append(recoded(column, fitted))
     return values
 
 
-def _projected(new: Column, old: Column, cells: Array) -> Array:
-    """Return latitudes and longitudes as km from the centre of the old places."""
+def _projected(new: Column, old: Column) -> Array:
+    """Return latitudes and longitudes as km from the centre of the old places, and of these only.
 
-    def degrees(column: Column) -> Array:
+    A centre of old and new ones together would shrink distances by another latitude's cosine, and
+    one new record's answer would depend on the others.
+    """
+
+    def degrees(column: Column) -> tuple[Array, Array]:
         rows = [text.split(",") if text else ["nan", "nan"] for text in column.text]
-        return np.array([[float(a), float(b)] for a, b in rows])
+        return tuple(np.array(rows, dtype=np.float64).T)
 
-    together = np.vstack([degrees(old), degrees(new)])
-    joint = project(together[:, 0], together[:, 1])
-    # Both are centred differently; the old records say by how much.
-    shift = np.nanmean(cells - joint[: len(old)], axis=0)
-    return joint[len(old) :] + shift
+    return project(*degrees(new), about=degrees(old))
 
 
 def groups_like(new: Records, old: Records) -> NDArray[np.intp] | None:

@@ -52,7 +52,8 @@ def check_records(
 ) -> Array:
     """Return the records as a float array (T, D), checked as scikit-learn does.
 
-    Where scikit-learn's message does not name the place, ours does.
+    Where scikit-learn's message does not name the place, ours does. What a fit keeps (``reset``) is
+    a copy: answers must not change with what the caller writes into X afterwards.
     """
     if X is None:
         raise ValueError("X is None; pass the records as an array of shape (n_samples, n_features)")
@@ -65,6 +66,7 @@ def check_records(
             X,
             reset=reset,
             dtype=np.float64,
+            copy=reset,
             ensure_all_finite="allow-nan" if allows_missing else True,
             ensure_min_samples=2 if reset else 1,
         )

@@ -17,8 +17,10 @@ _LATITUDES = ("lat", "latitude")
 _LONGITUDES = ("lon", "long", "lng", "longitude")
 
 
-def project(latitude: Array, longitude: Array) -> Array:
+def project(latitude: Array, longitude: Array, about: tuple[Array, Array] | None = None) -> Array:
     """Return km east and north of the centre of the places, (T, 2).
+
+    ``about``, latitudes and longitudes of other places, says whose centre it is instead.
 
     Equirectangular about the mean latitude φ₀ and the (circular) mean longitude λ₀:
 
@@ -35,10 +37,11 @@ def project(latitude: Array, longitude: Array) -> Array:
     [[0.0, -55.6], [0.0, 55.6]]
     """
     phi, lam = np.deg2rad(latitude), np.deg2rad(longitude)
+    centred = (phi, lam) if about is None else (np.deg2rad(about[0]), np.deg2rad(about[1]))
     # Everything missing: there is no centre, and none is needed.
-    known = ~np.isnan(phi)
-    phi_0 = phi[known].mean() if known.any() else 0.0
-    turns = np.exp(1j * lam[known]).sum()  # so that 179° and −179° are neighbours
+    known = ~np.isnan(centred[0])
+    phi_0 = centred[0][known].mean() if known.any() else 0.0
+    turns = np.exp(1j * centred[1][known]).sum()  # so that 179° and −179° are neighbours
     lam_0 = np.angle(turns)
     difference = np.angle(np.exp(1j * (lam - lam_0)))
     east = EARTH_RADIUS_KM * np.cos(phi_0) * difference
@@ -81,7 +84,7 @@ def read_place(
     """Return the coordinates of a place, (T, D), and its text; columns hold the cells.
 
     One column holds cells such as "3.5, 7" (with comma, semicolon or blank between), two or three
-    hold one coordinate each.
+    hold one coordinate each. The text of degrees has the latitude first, whatever their order.
     """
     names = tuple(columns)
     if len(names) == 1:
@@ -110,13 +113,15 @@ def read_place(
             )
         known = present
         numbers.append(as_numbers(cells, present))
-    text = [""] * T
+    geographic = is_geographic(names)
+    written, text = list(columns.values()), [""] * T
+    if geographic and _words(names[0])[-1] not in _LATITUDES:
+        written, numbers = written[::-1], numbers[::-1]
     for row in known or []:
-        text[row] = ", ".join(cells[row] for cells in columns.values())
-    if not is_geographic(names):
+        text[row] = ", ".join(cells[row] for cells in written)
+    if not geographic:
         return np.column_stack(numbers), tuple(text)
-    order = [0, 1] if _words(names[0])[-1] in _LATITUDES else [1, 0]
-    latitude, longitude = (numbers[i] for i in order)
+    latitude, longitude = numbers
     for values, limit, what in ((latitude, 90, "latitude"), (longitude, 360, "longitude")):
         wrong = np.flatnonzero(np.abs(values) > limit)
         if len(wrong):

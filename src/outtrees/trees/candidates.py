@@ -8,7 +8,7 @@ from math import fsum
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees.candidate_groups import DenseGroups
@@ -91,8 +91,10 @@ class CandidateTrees:
         self.roots: Literal["single", "any"] = roots
         self.child = _as_records(child, "child")
         self.parent = _as_records(parent, "parent")
-        self.log_weight = as_floats(log_weight, "log_weight", copy=False)
-        self.log_root = as_floats(log_root, "log_root", copy=False)
+        # Arrays of its own: answers are computed when asked for, and must not change with what the
+        # caller writes into theirs.
+        self.log_weight = as_floats(log_weight, "log_weight")
+        self.log_root = as_floats(log_root, "log_root")
         self._check_shapes()
         self._groups = self._checked_groups(groups)
         self.method = self._chosen(method)
@@ -257,12 +259,14 @@ class CandidateTrees:
         """Return the Kullback–Leibler divergence KL(self ‖ other) in nats; inf where due."""
         if (other.n_records, other.roots) != (self.n_records, self.roots):
             raise ValueError(f"cannot compare {self!r} with {other!r}: they hold different trees")
+        if self.roots == "single" and other._n_groups != self._n_groups:
+            return np.inf  # one root for each group: no tree of one is a tree of the other
         theirs = other._weights_of(self.child, self.parent)
         mine = self.log_weight > -np.inf
         for e in np.flatnonzero(mine & (theirs == -np.inf)):
             if edge_is_possible(self, int(self.child[e]), int(self.parent[e])):
                 return np.inf
-        rooted = self.root_marginals > 0
+        rooted = self._possible_roots
         if (rooted & (other.log_root == -np.inf)).any():
             return np.inf
         both = mine & (theirs > -np.inf)
@@ -358,6 +362,12 @@ class CandidateTrees:
             method=self.method,  # type: ignore[arg-type]
         )
 
+    @property
+    def _possible_roots(self) -> NDArray[np.bool_]:
+        """Which records are roots of some tree (T,), also where that probability underflowed."""
+        allowed: NDArray[np.bool_] = self.log_root > -np.inf
+        return allowed if self.roots == "any" else allowed & (self.log_z_rooted > -np.inf)
+
     @cached_property
     def _by_child(self) -> tuple[Ints, Ints]:
         """The edges in order of their child, and where each child's start."""
@@ -399,4 +409,4 @@ def _as_records(values: ArrayLike, name: str) -> Ints:
         raise InvalidWeightsError(
             f"{name} must hold the numbers of records, integers from 0; got dtype {array.dtype}"
         )
-    return np.ascontiguousarray(array, dtype=np.intp)
+    return np.array(array, dtype=np.intp, order="C")

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.trees.elimination import Elimination
-from outtrees.trees.extended import Exponents, ExtendedElimination, doubles, logs, split
+from outtrees.trees.extended import Exponents, ExtendedElimination, Numbers, doubles, logs, split
 from outtrees.trees.weights import Floats, Ints
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
@@ -181,10 +181,10 @@ def _wide_keep(e: ExtendedElimination) -> Floats:
         lower = np.arange(n) < rows[:, None]
         total = np.where(lower, q[rows] * s[rows, None], q[rows])
         total_e = np.where(lower, q_e[rows] + s_e[rows, None], q_e[rows])
-        keep[rows, :n] = doubles((_ratio(own, total), own_e - total_e))
+        keep[rows, :n] = doubles(_wide_ratio((own, own_e), (total, total_e)))
     root, root_e = split(e.log_rho)
-    ratio = _ratio(root * e.inv_rho_0[0], y * s)
-    keep[:, n] = doubles((ratio, root_e + e.inv_rho_0[1] - y_e - s_e))
+    direct = root * e.inv_rho_0[0], root_e + e.inv_rho_0[1]
+    keep[:, n] = doubles(_wide_ratio(direct, (y * s, y_e + s_e)))
     return keep
 
 
@@ -224,3 +224,9 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
     ratio = np.ones_like(whole)
     np.divide(part, whole, out=ratio, where=whole > 0)
     return ratio
+
+
+def _wide_ratio(part: Numbers, whole: Numbers) -> Numbers:
+    """Return the same of numbers in the extended range; exponents of zeros mean nothing."""
+    ratio = _ratio(part[0], whole[0])
+    return ratio, np.where(whole[0] > 0, part[1] - whole[1], 0)

@@ -99,16 +99,14 @@ def anchored_order(n: int, anchor: int) -> Ints:
     return order
 
 
-def as_floats(values: ArrayLike, name: str, copy: bool = True) -> Floats:
-    """Return the values as doubles, or say in one sentence that they are none."""
+def as_floats(values: ArrayLike, name: str) -> Floats:
+    """Return the values as doubles of their own, or say in one sentence that they are none."""
     raw: NDArray[Any] = np.asarray(values)
     if raw.dtype.kind not in "biuf":
         raise InvalidWeightsError(
             f"{name} must hold real numbers; got dtype {raw.dtype}. Pass an array of log-weights"
         )
-    if copy:
-        return np.array(raw, dtype=np.float64, order="C")
-    return np.ascontiguousarray(raw, dtype=np.float64)
+    return np.array(raw, dtype=np.float64, order="C")
 
 
 def _refuse_nan_and_inf(values: Floats, name: str) -> None:

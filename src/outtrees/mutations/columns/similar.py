@@ -21,7 +21,7 @@ class Similar(NamedTuple):
     differing: NDArray[np.float32]  # (m, k), sites that differ, scaled to the whole length
 
 
-def similar_sequences(codes: NDArray[np.uint8], k: int) -> Similar:
+def similar_sequences(codes: NDArray[np.uint8], k: int, n_constant: int = 0) -> Similar:
     """Return the k most similar sequences that were found for each of m.
 
     The sequences are sorted as words are, with their sites in twelve random orders (unread sites
@@ -32,6 +32,9 @@ def similar_sequences(codes: NDArray[np.uint8], k: int) -> Similar:
     Parameters
     ----------
     codes : array of shape (m, L), letters as 0 … C − 1, 255 where unread
+    k : int
+    n_constant : int
+        Further sites that all sequences show alike.
 
     Examples
     --------
@@ -54,7 +57,7 @@ def similar_sequences(codes: NDArray[np.uint8], k: int) -> Similar:
             pairs.append(np.minimum(one, two).astype(np.int64) * m + np.maximum(one, two))
     coded = np.unique(np.concatenate(pairs)) if pairs else np.zeros(0, dtype=np.int64)
     one, two = coded // m, coded % m
-    differing = _differing(codes, one, two)
+    differing = _differing(codes, one, two, n_constant)
     return _nearest(m, k, one, two, differing)
 
 
@@ -72,16 +75,16 @@ def _keys(rows: NDArray[np.uint8], letters: int) -> list[NDArray[np.uint64]]:
 
 
 def _differing(
-    codes: NDArray[np.uint8], one: NDArray[np.int64], two: NDArray[np.int64]
+    codes: NDArray[np.uint8], one: NDArray[np.int64], two: NDArray[np.int64], n_constant: int
 ) -> NDArray[np.float32]:
-    L = codes.shape[1]
+    whole = codes.shape[1] + n_constant
     result = np.empty(len(one), dtype=np.float32)
     for low in range(0, len(one), _PAIRS_AT_ONCE):
         rows = slice(low, low + _PAIRS_AT_ONCE)
         a, b = codes[one[rows]], codes[two[rows]]
         shared = (a != MISSING) & (b != MISSING)
         different = ((a != b) & shared).sum(axis=1)
-        result[rows] = different * (L / np.maximum(shared.sum(axis=1), 1))
+        result[rows] = different * (whole / np.maximum(shared.sum(axis=1) + n_constant, 1))
     return result
 
 

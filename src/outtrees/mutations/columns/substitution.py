@@ -290,7 +290,8 @@ def _prepared(children: Array, parents: Array, n_letters: int) -> _Prepared:
         # Sites where all records agree need not be compared pair by pair.
         constant = (x == x[:1]).all(axis=0) & (y == x[:1]).all(axis=0) & (x[0] != MISSING)
         x, y = x[:, ~constant], y[:, ~constant]
-    made = _Prepared(x, y, int(constant.sum()), UnknownSites(y, n_letters))
+    n_constant = int(constant.sum())
+    made = _Prepared(x, y, n_constant, UnknownSites(y, n_letters, n_constant))
     if parents.size >= _LONG:
 
         def forget(gone: weakref.ref[Array]) -> None:

@@ -29,9 +29,11 @@ class UnknownSites:
     ----------
     codes : array of shape (m, L), letters as 0 … C − 1, 255 where unread
     n_letters : int
+    n_constant : int
+        Further sites that all sequences show alike; they count in how similar two are.
     """
 
-    def __init__(self, codes: NDArray[np.uint8], n_letters: int) -> None:
+    def __init__(self, codes: NDArray[np.uint8], n_letters: int, n_constant: int = 0) -> None:
         m, L = codes.shape
         rows, sites = np.nonzero(codes == MISSING)
         self._place = np.full((m, L), -1, dtype=np.int32)
@@ -45,22 +47,24 @@ class UnknownSites:
         if not len(rows):
             return
         if m <= _MOST_SEQUENCES:
-            self._all_vote(codes, n_letters, rows, sites)
+            self._all_vote(codes, n_letters, n_constant, rows, sites)
         else:
-            self._similar_vote(codes, rows, sites)
+            self._similar_vote(codes, n_constant, rows, sites)
 
     def _all_vote(
         self,
         codes: NDArray[np.uint8],
         n_letters: int,
+        n_constant: int,
         rows: NDArray[np.intp],
         sites: NDArray[np.intp],
     ) -> None:
         letters = [(codes == a).astype(np.float32) for a in range(n_letters)]
         known = (codes != MISSING).astype(np.float32)
         shared = known @ known.T
-        same = sum(one @ one.T for one in letters)
-        differing = (shared - same) * (codes.shape[1] / np.maximum(shared, 1.0))
+        different = shared - sum(one @ one.T for one in letters)
+        whole = codes.shape[1] + n_constant
+        differing = different * (whole / np.maximum(shared + n_constant, 1.0))
         # In doubles, so that a vote taken out again leaves no trace.
         self._weight = np.exp(-_ALIKE * differing.astype(np.float64))
         np.fill_diagonal(self._weight, 0.0)
@@ -68,9 +72,13 @@ class UnknownSites:
             self._votes[:, a] = (self._weight @ one)[rows, sites]
 
     def _similar_vote(
-        self, codes: NDArray[np.uint8], rows: NDArray[np.intp], sites: NDArray[np.intp]
+        self,
+        codes: NDArray[np.uint8],
+        n_constant: int,
+        rows: NDArray[np.intp],
+        sites: NDArray[np.intp],
     ) -> None:
-        found = similar_sequences(codes, _VOTERS)
+        found = similar_sequences(codes, _VOTERS, n_constant)
         self._voters = found.index
         self._voter_weight = np.exp(-_ALIKE * found.differing.astype(np.float64))  # 0 for none
         for low in range(0, len(rows), _CELLS_AT_ONCE):

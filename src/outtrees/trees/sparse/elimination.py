@@ -29,6 +29,7 @@ class FrontElimination:
     factors: Floats  # U and P of each front, see the kernels
     stack: Floats
     x: Floats  # (n,) Z_r / Z_last where there is one root, else 0
+    time: Floats  # (n,) bound on the time spent before a node is reached
     rho_last: Floats  # (C,) final root weight where there is one root, else 1
 
     def log_z(self) -> Floats:
@@ -48,6 +49,20 @@ class FrontElimination:
         with np.errstate(divide="ignore"):
             result[self.fronts.order] = np.log(self.x)
         return result
+
+    def unsure(self) -> Bools:
+        """Return the components (C,) with a Z_r too small beside the others to be sure of.
+
+        Every member of a component with one root can be it: see `Elimination.log_z_rooted`.
+        """
+        from outtrees.trees.sparse.front_kernels import LIMIT
+
+        found = np.zeros_like(self.bad)
+        for c in np.flatnonzero(self.inner.single & ~self.bad):
+            nodes = slice(*self.inner.component_first[c : c + 2])
+            x, time = self.x[nodes], np.maximum(self.time[nodes], 1.0)
+            found[c] = (x * LIMIT < x.max() * time).any()
+        return found
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return the probability of each edge (E,), and of leaving the component (n,)."""
@@ -95,7 +110,9 @@ def eliminate(inner: Inner, fronts: Fronts) -> FrontElimination:
         spent = x[nodes].max() * (out[nodes] @ time[nodes])
         bad[c] = not spent <= kernels.LIMIT * rho_last[c]
     rho_last[bad] = 1.0
-    return FrontElimination(inner, fronts, weight, out, shift, bad, s, factors, stack, x, rho_last)
+    return FrontElimination(
+        inner, fronts, weight, out, shift, bad, s, factors, stack, x, time, rho_last
+    )
 
 
 def scaled_out(inner: Inner) -> tuple[Floats, Floats]:

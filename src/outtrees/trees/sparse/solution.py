@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,7 +51,20 @@ class Solution:
 
 def solve(inner: Inner, keep: bool = False) -> Solution:
     """Run the forward pass of every component; ``keep`` what every front handed on."""
-    narrow = elimination.eliminate(inner, elimination.planned(inner, keep))
+    return _widened(inner, elimination.eliminate(inner, elimination.planned(inner, keep)), keep)
+
+
+def solve_for_every_root(solution: Solution) -> Solution:
+    """Return the solution with every Z_r right, also those that are nothing beside the others."""
+    narrow = solution.narrow
+    unsure = narrow.unsure()
+    if not unsure.any():
+        return solution
+    return _widened(solution.inner, replace(narrow, bad=narrow.bad | unsure), keep=False)
+
+
+def _widened(inner: Inner, narrow: elimination.FrontElimination, keep: bool) -> Solution:
+    """Return the solution with the components that left the range done in the extended one."""
     nodes, edges = np.zeros(len(inner.log_out), bool), np.zeros(len(inner.column), bool)
     if not narrow.bad.any():
         return Solution(inner, narrow, None, nodes, edges)

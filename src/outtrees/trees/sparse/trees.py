@@ -17,7 +17,7 @@ from outtrees.trees.sparse.components import (
 from outtrees.trees.sparse.edges import EdgeRows
 from outtrees.trees.sparse.roots import root_counts
 from outtrees.trees.sparse.sampling import draw_trees
-from outtrees.trees.sparse.solution import Solution, solve
+from outtrees.trees.sparse.solution import Solution, solve, solve_for_every_root
 from outtrees.trees.weights import Floats, Ints
 
 
@@ -127,11 +127,12 @@ class SparseTrees:
         roots = np.flatnonzero(closed & self.components.alone)
         result[roots] = self.log_z - log_root[roots]
         if self._solution is not None:
-            log_x = self._solution.log_x()
-            by_component = self._solution.log_z()
+            solution = solve_for_every_root(self._solution)
+            log_x = solution.log_x()
+            by_component = solution.log_z()
             for c in np.flatnonzero(self.components.single):
                 nodes = slice(self.components.first[c], self.components.first[c + 1])
-                total = fsum([self.log_z, -by_component[c], *self._solution.log_pivots(int(c))])
+                total = fsum([self.log_z, -by_component[c], *solution.log_pivots(int(c))])
                 result[self.components.members[nodes]] = (
                     total + log_x[nodes] - self.inner.log_scale[nodes]
                 )
