@@ -21,6 +21,9 @@ from outtrees.trees.weights import Floats, Ints
 if TYPE_CHECKING:
     from outtrees.trees.sparse.trees import SparseTrees
 
+# Edges (n,) of the best tree; gains of groups, what each lies in, and which each edge enters.
+_Best = tuple[Ints, Floats, Ints, Ints]
+
 
 def best_of_list(trees: SparseTrees, k: int) -> list[Ints]:
     """Return the parents (T,) of the k trees of largest weight, best first.
@@ -36,10 +39,11 @@ def best_of_list(trees: SparseTrees, k: int) -> list[Ints]:
     two_best(edges.start, edges.log_weight, log_root, components.alone, chosen, gap)
     rows = _rows(trees)
     if len(components.members):
-        inside, *proof = rows.best(rows.weight, rows.out_weight)
+        best = rows.best(rows.weight, rows.out_weight)
+        inside = best[0]
         chosen[components.members] = np.where(inside >= 0, rows.edge[inside], -1)
-        free, every = np.ones(len(inside), dtype=bool), rows.component
-        losses = rows.changes(rows.weight, rows.out_weight, (inside, *proof), free, every)[0]
+        free = np.ones(len(inside), dtype=bool)
+        losses = rows.changes(rows.weight, rows.out_weight, best, free)[0]
         gap = np.append(gap, losses)
     cheap = np.argsort(gap, kind="stable")[: k - 1]
     factors: list[_Factor] = [
@@ -139,7 +143,7 @@ class _Rows:
             self.single[nodes],
         )
 
-    def best(self, weight: Floats, out_weight: Floats) -> tuple[Ints, Floats, Ints, Ints]:
+    def best(self, weight: Floats, out_weight: Floats) -> _Best:
         """Return the edges (n,) of the best tree (−1: a root), and what proves it the best."""
         from outtrees.trees.sparse.arborescence_kernels import best_parents
 
@@ -149,15 +153,14 @@ class _Rows:
         self,
         weight: Floats,
         out_weight: Floats,
-        best: tuple[Ints, ...],
+        best: _Best,
         free: Bools,  # (n,) whose edge may be given up
-        component: Ints,
     ) -> tuple[Floats, Ints]:
         """Return each component's smallest loss by giving up one edge, and whose edge that is."""
         from outtrees.trees.sparse.ranking_kernels import cheapest_changes
 
         return cheapest_changes(  # type: ignore[no-any-return]
-            self.first, self.column, weight, out_weight, self.single, *best, free, component
+            self.first, self.column, weight, out_weight, self.single, *best, free, self.component
         )
 
     def solve(self, trees: TreeSet) -> Solved:
@@ -179,7 +182,7 @@ class _Rows:
                 out_weight[np.arange(len(out_weight)) != child] = -np.inf
         best = self.best(weight, out_weight)
         chosen = best[0]
-        losses, children = self.changes(weight, out_weight, best, free, self.component)
+        losses, children = self.changes(weight, out_weight, best, free)
         child = int(children[0])
         total = fsum([*weight[chosen[chosen >= 0]], *out_weight[chosen < 0]])
         return Solved(chosen, total, float(losses[0]), (child, int(chosen[child])))
