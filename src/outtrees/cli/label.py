@@ -10,7 +10,7 @@ from outtrees.cli.density import MUTATIONS
 from outtrees.cli.options import candidate_options, fit_options, out_folder, table_options
 
 FILES = ("labels.csv", "model.safetensors")
-_SPARSE_SECONDS = 2e-2  # for each record of a fit over candidates, roughly
+_SPARSE_SECONDS = 3e-2  # for each record of a fit over candidates, roughly
 
 
 class Share(click.ParamType):

@@ -50,13 +50,15 @@ def planned(
     can_be_sparse: bool = True,
     n_jobs: int | None = None,
     n_sampled: int = 0,
+    edge_arrays: int = _EDGE_ARRAYS,
     free: int | None = None,
 ) -> Plan:
     """Return "dense" or "knn" for an estimator's `candidates`, before anything is allocated.
 
     "auto" is dense where the arrays of a dense fit fit into the memory that is free (the machine's
     and the control group's), `n_jobs` fits at the same time; else it is knn. Beside its candidates
-    each record has `n_sampled` parents that stand for others.
+    each record has `n_sampled` parents that stand for others; `edge_arrays` is the number of arrays
+    of edge length at the peak.
     """
     free = free_memory() if free is None else free
     jobs = effective_n_jobs(n_jobs)
@@ -73,7 +75,7 @@ def planned(
     if estimator.candidates != "knn" and (only_way or dense.fits):
         return dense
     edges = n_records * (min(estimator.n_candidates, n_records) + n_sampled)
-    needed = (8 * _EDGE_ARRAYS * edges + _RECORD_BYTES * n_records) * jobs
+    needed = (8 * edge_arrays * edges + _RECORD_BYTES * n_records) * jobs
     remedy = "Use a smaller n_candidates, or fewer records."
     if estimator.candidates == "knn":
         return Plan("knn", "", needed, free, remedy)

@@ -15,11 +15,16 @@ from outtrees.mutations.edges import EdgeList
 
 OF_CANDIDATES = ("dropped_mass_", "dropped_mass_error_", "dropped_mass_bound_")
 _CHOICE_RECORDS = 1000  # among which settings are chosen
+_EDGE_ARRAYS = 150  # measured peak: an elimination that keeps what drawing trees needs
 
 
 def labels_plan(model: Any, n_records: int) -> Plan:
     """Return which pairs a fit of an `OutTreeClassifier` will look at, and what that needs."""
-    return planned(model, n_records, can_be_sparse=not _needs_all(model))
+    return planned(model, n_records, **_memory_options(model))
+
+
+def _memory_options(model: Any) -> dict[str, Any]:
+    return {"can_be_sparse": not _needs_all(model), "edge_arrays": _EDGE_ARRAYS}
 
 
 def _needs_all(model: Any) -> bool:
@@ -44,7 +49,7 @@ class ListedLabels:
                 f"method={self.method!r}, joint={self.joint!r}; change them, or use "
                 "candidates='dense'"
             )
-        return resolved(self, n_records, can_be_sparse=not _needs_all(self))
+        return resolved(self, n_records, **_memory_options(self))
 
     def _listed(
         self, mutations: AttributeMutations, known: Any, marginal: Array, seed: int
