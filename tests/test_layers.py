@@ -17,12 +17,13 @@ LAYER = {
     "mutations": 2,
     # Work units know nothing of what they carry.
     "units": 2,
+    # Model files name classes, and import what a file names; they know none of them.
+    "store": 2,
     "trees": 3,
     "likelihood": 4,
     "learning": 5,
     "estimators": 6,
     "views": 7,
-    "store": 7,
     # Tables of records need all of the above: models, trees, pictures and files.
     "ancestry": 8,
     # Bundled data are records; experiments use the whole library, the command line runs them.

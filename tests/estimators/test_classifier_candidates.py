@@ -85,8 +85,8 @@ def test_saved_and_loaded(tmp_path):
 
 
 def test_auto_goes_by_the_free_memory(monkeypatch):
-    X, y, _ = moons(12)
-    monkeypatch.setattr(candidates_module, "free_memory", lambda: 1000)
+    X, y, _ = moons(30)
+    monkeypatch.setattr(candidates_module, "free_memory", lambda: 8 * 16 * len(X) ** 2 - 1)
     model = OutTreeClassifier(n_candidates=5, **FIXED)
     with pytest.warns(CandidatesWarning, match="5 likeliest parents"):
         model.fit(X, y)

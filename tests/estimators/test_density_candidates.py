@@ -151,6 +151,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_allocated(monkeypatch):
     with pytest.raises(MemoryError, match="options chosen here need all pairs"):
         resolved(OutTreeDensity(solver="lbfgs"), 60_000, can_be_sparse=False)
     assert resolved(OutTreeDensity(candidates="knn"), 60_000) == "knn"
+    # Nor is a list of edges made that would not fit.
+    for way in ("knn", "auto"):
+        with pytest.raises(
+            MemoryError, match=r"candidates of 1,000,000 records need .* GB.*smaller n_candidates"
+        ):
+            resolved(OutTreeDensity(candidates=way), 1_000_000)
     # Fits at the same time need memory at the same time.
     assert resolved(dense, 2500, n_jobs=1) == "dense"
     with pytest.raises(MemoryError):

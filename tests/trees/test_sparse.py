@@ -398,10 +398,9 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
 
 
 def test_the_dense_engine_asks_for_memory_too(monkeypatch):
-    trees = Sparse([1, 2], [0, 0], np.zeros(2), np.zeros(3))
     monkeypatch.setattr(candidates, "free_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"the dense engine needs about 0\.0 GB for 3 records"):
-        trees.best(2)
+        CandidateTrees([1, 2], [0, 0], np.zeros(2), np.zeros(3), method="dense")
 
 
 @pytest.mark.parametrize("roots", ROOTS)

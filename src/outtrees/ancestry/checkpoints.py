@@ -1,4 +1,4 @@
-"""Fits that survive being killed: what was reached is kept in a file after each iteration."""
+"""Checkpoints of a table: which fit they are of, and what of it is kept."""
 
 from __future__ import annotations
 
@@ -6,53 +6,40 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from outtrees.ancestry.columns import ModelColumn
-from outtrees.errors import RecordsError
 from outtrees.learning.candidates import Constraints
+from outtrees.learning.checkpoints import tracked
 from outtrees.learning.stages import Stage, Track
 from outtrees.mutations.columns import Lineage
-from outtrees.store import load, save
 
 
-@dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """The stages that a fit has reached, and of which fit they are."""
-
-    fingerprint: str
-    stages: tuple[tuple[Any, ...], ...]  # the fields of each `Stage`
-
-
-def tracked(
+def tracked_lineage(
     path: str | os.PathLike[str], fingerprint: str, columns: Sequence[ModelColumn]
 ) -> Track:
-    """Return the track of a fit that keeps what it reaches in a file, and goes on from one.
+    """Return the track of a fit of a table that keeps what it reaches in a file.
 
-    Raises
-    ------
-    RecordsError
-        If the file is that of another table or of other settings.
+    Matrices of distances or weights do not change, and would be most of the file: they are left
+    out, and put back from the columns.
     """
-    stages: list[Stage] = []
-    if Path(path).exists():
-        kept = load(path, classes=[Checkpoint])
-        if not isinstance(kept, Checkpoint) or kept.fingerprint != fingerprint:
-            raise RecordsError(
-                f"{os.path.basename(path)!r} is no checkpoint of this table with these settings; "
-                "name another file, or delete it to begin anew"
-            )
-        stages = [_with_matrices(Stage(*fields), columns) for fields in kept.stages]
+    given = {
+        c: column.kernel.matrix
+        for c, column in enumerate(columns)
+        if hasattr(column.kernel, "matrix")
+    }
 
-    def keep(reached: Sequence[Stage]) -> None:
-        fields = tuple(tuple(_without_matrices(stage)) for stage in reached)
-        save(Checkpoint(fingerprint, fields), path, classes=[Checkpoint])
+    def packed(stage: Stage) -> tuple[Any, ...]:
+        return tuple(stage._replace(parameters=_matrices_replaced(stage.parameters, {})))
 
-    return Track(stages, keep)
+    def unpacked(fields: tuple[Any, ...]) -> Stage:
+        stage = Stage(*fields)
+        return stage._replace(parameters=_matrices_replaced(stage.parameters, given))
+
+    return tracked(path, fingerprint, unpacked, packed=packed)
 
 
 def fingerprint(
@@ -73,22 +60,6 @@ def fingerprint(
 
 def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else repr(value)
-
-
-# Matrices of distances or weights do not change, and would be most of the file.
-
-
-def _without_matrices(stage: Stage) -> Stage:
-    return stage._replace(parameters=_matrices_replaced(stage.parameters, {}))
-
-
-def _with_matrices(stage: Stage, columns: Sequence[ModelColumn]) -> Stage:
-    given = {
-        c: column.kernel.matrix
-        for c, column in enumerate(columns)
-        if hasattr(column.kernel, "matrix")
-    }
-    return stage._replace(parameters=_matrices_replaced(stage.parameters, given))
 
 
 def _matrices_replaced(lineage: Lineage, matrices: dict[int, Any]) -> Lineage:

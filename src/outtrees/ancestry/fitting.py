@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from outtrees.ancestry.checkpoints import fingerprint, tracked
+from outtrees.ancestry.checkpoints import fingerprint, tracked_lineage
 from outtrees.ancestry.columns import ModelColumn
 from outtrees.learning.ancestry import LineageFit, fit_candidates, fit_lineage
 from outtrees.learning.candidates import Constraints, PossibleEdges, all_edges
@@ -36,7 +36,7 @@ def fit_table(
     if checkpoint is not None:
         # Neither changes what is fitted.
         settings = {**ancestry.get_params(), "way": way, "progress": None, "random_state": None}
-        track = tracked(checkpoint, fingerprint(settings, columns, given), columns)
+        track = tracked_lineage(checkpoint, fingerprint(settings, columns, given), columns)
     options: dict[str, Any] = {
         "roots": ancestry.roots,
         "max_iter": ancestry.max_iter,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from outtrees.estimators.candidates import Plan
 from outtrees.records import Records
 from outtrees.trees.memory import free_memory
 
@@ -34,15 +33,6 @@ def _group_sizes(records: Records) -> np.ndarray:
     return np.unique(records.groups, return_counts=True)[1].astype(np.int64)
 
 
-class Plan(NamedTuple):
-    """Which possible parents take part, and what that needs."""
-
-    way: str  # "dense" or "knn"
-    why: str  # one sentence if "auto" left pairs aside, else empty
-    needed: int  # bytes
-    free: int | None  # bytes, None where the system does not say
-
-
 def planned(records: Records, candidates: str, n_candidates: int) -> Plan:
     """Return whether all pairs take part or the best candidates, and why."""
     needed, free = needed_bytes(records), free_memory()
@@ -68,7 +58,7 @@ def planned(records: Records, candidates: str, n_candidates: int) -> Plan:
 def checked_plan(records: Records, candidates: str, n_candidates: int) -> Plan:
     """Return the plan, or raise MemoryError if it does not fit, before anything is allocated."""
     plan = planned(records, candidates, n_candidates)
-    if plan.free is not None and plan.needed > plan.free:
+    if plan.free is not None and not plan.fits:
         remedy = "candidates='knn'" if plan.way == "dense" else "a smaller n_candidates"
         raise MemoryError(
             f"out-trees on {len(records):,} records need about {plan.needed / 1e9:.1f} GB; "

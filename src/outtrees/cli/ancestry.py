@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from outtrees.cli.options import Finite, fit_options, out_folder, table_options, together
+from outtrees.cli.options import (
+    Finite,
+    candidate_options,
+    checkpoint_option,
+    fit_options,
+    out_folder,
+    table_options,
+    together,
+)
 
 _columns = together(
     click.option("--date", metavar="COLUMN", help="When a record came to be."),
@@ -61,13 +69,8 @@ _model = together(
                  help="Whether an outlying cell costs a bounded amount."),
     click.option("--max-iter", type=click.IntRange(min=1), default=100, show_default=True,
                  help="Largest number of iterations."),
-    click.option("--candidates", type=click.Choice(["auto", "dense", "knn"]), default="auto",
-                 show_default=True, help="All possible parents take part (dense), or each record's "
-                 "best (knn); auto: all, unless that is too much."),
-    click.option("--n-candidates", type=click.IntRange(min=1), default=20, show_default=True,
-                 help="How many parents of each record take part, with knn."),
-    click.option("--checkpoint", type=click.Path(), metavar="FILE", help="Keep what the fit has "
-                 "reached there; a run that was killed goes on from it."),
+    candidate_options,
+    checkpoint_option,
 )  # fmt: skip
 
 

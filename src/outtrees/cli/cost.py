@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from outtrees.cli.failing import spoken
 from outtrees.cli.memory import refuse_too_large
 from outtrees.cli.screen import Screen
 
@@ -42,6 +43,26 @@ class Cost(NamedTuple):
             best = min(best, time.perf_counter() - begin)
         sums = sum((n / _PROBE) ** 3 + (n / _PROBE) ** 2 for n in self.groups) / 2
         return float(best * self.evaluations * sums)
+
+
+def planned_cost(
+    screen: Screen, what: str, n_records: int, evaluations: float, plan: Any, each: float
+) -> Cost:
+    """Return the cost of a fit as planned; say it if only candidates take part.
+
+    `each`: seconds for each record of a fit over candidates, roughly.
+    """
+    if plan.why:
+        screen.warn(plan.why)
+    screen.summary["candidates"] = plan.way
+    return Cost(
+        what,
+        [n_records],
+        plan.needed,
+        evaluations,
+        spoken(plan.remedy),
+        each * n_records if plan.way == "knn" else None,
+    )
 
 
 def dense_memory(n: int, more: int = 2) -> int:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from outtrees.cli.options import fit_options, out_folder, table_options
+from outtrees.cli.options import (
+    candidate_options,
+    checkpoint_option,
+    fit_options,
+    out_folder,
+    table_options,
+)
 from outtrees.cli.scheduler import check_scheduler, scheduler_option, spread_over
 
 # As named in `outtrees.mutations.MUTATIONS`, which is not imported for the sake of --help.
@@ -22,6 +29,7 @@ MUTATIONS = [
     "bernoulli",
 ]
 FILES = ("densities.csv", "model.safetensors")
+_SPARSE_SECONDS = 3e-3  # for each record of a fit over candidates, roughly
 
 
 @click.command("density", short_help="Log-densities: outliers, and a model of the records.")
@@ -49,6 +57,8 @@ FILES = ("densities.csv", "model.safetensors")
     show_default=True,
     help="Largest number of steps.",
 )
+@candidate_options
+@checkpoint_option
 @out_folder
 @scheduler_option
 @fit_options
@@ -74,39 +84,45 @@ def command(**options: Any) -> None:
             fitted = _saved(screen, records, options)
         if fitted is not None:
             _tell(screen, records, *fitted, options)
+            if options["model"] is None and options["checkpoint"] is not None:
+                Path(options["checkpoint"]).unlink(missing_ok=True)  # it has served
             screen.finish()
 
 
 def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
     """Return the model and the log-densities of its own records, None if only checked."""
-    from outtrees.cli.cost import Cost, dense_memory, told_beforehand
+    from outtrees.cli.cost import planned_cost, told_beforehand
     from outtrees.cli.design import by_kinds, design, refuse_missing, remember_columns
-    from outtrees.cli.running import estimator
+    from outtrees.cli.running import estimator, tell_dropped_mass
+    from outtrees.estimators.density_candidates import density_plan
 
     OutTreeDensity = estimator("outtrees.estimators.density", "OutTreeDensity")
     chosen = options["mutation"]
     found = design(records, codes=chosen in ("kinds", "categorical"))
     if options["missing"] == "error":
         refuse_missing(found, records, chosen, "integrate them out with --missing integrate")
-    # A default fit takes about 150 evaluations; "auto" fits six mutations on six sets of records.
-    evaluations = 150 if chosen != "auto" else 36 * 100
-    cost = Cost(
-        f"a density of {len(records):,} records",
-        [len(records)],
-        dense_memory(len(records)),
-        evaluations,
-    )
-    if told_beforehand(screen, cost, options["check"]):
-        return None
     model = OutTreeDensity(
         by_kinds(found, "gaussian") if chosen == "kinds" else chosen,
         max_iter=options["max_iter"],
         missing=options["missing"],
+        candidates=options["candidates"],
+        n_candidates=options["n_candidates"],
         n_jobs=options["jobs"],
         random_state=options["seed"],
     )
+    hidden = options["missing"] == "integrate" and bool((found.X != found.X).any())
+    plan = density_plan(model, len(records), hidden)
+    # A default fit takes about 150 evaluations; "auto" fits six mutations on six sets of records.
+    fits = 36 if chosen == "auto" else 1
+    what = f"a density of {len(records):,} records"
+    cost = planned_cost(
+        screen, what, len(records), 150 if fits == 1 else 100 * fits, plan, fits * _SPARSE_SECONDS
+    )
+    if told_beforehand(screen, cost, options["check"]):
+        return None
+    model.candidates = plan.way  # as was said
     with screen.busy("fitting"), spread_over(options["scheduler"]):
-        model.fit(found.X)
+        model.fit(found.X, checkpoint=options["checkpoint"])
     scores = model.score_samples(found.X)
     screen.summary.update(
         log_likelihood=model.log_likelihood_,
@@ -117,6 +133,7 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
         f"\nlog-likelihood {model.log_likelihood_:.4f} after {model.n_iter_} iterations"
         + ("" if model.converged_ else ", not converged")
     )
+    tell_dropped_mass(screen, model)
     remember_columns(model, found)
     return model, scores
 
@@ -126,6 +143,8 @@ def _saved(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any
     from outtrees.cli.failing import CommandError
     from outtrees.store import load
 
+    if options["checkpoint"] is not None:
+        raise CommandError("--checkpoint keeps a fit, but with --model there is none; leave it out")
     model = load(options["model"], max_bytes=options["max_bytes"])
     if not hasattr(model, "score_samples"):
         raise CommandError(

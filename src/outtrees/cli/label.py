@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from outtrees.cli.density import MUTATIONS
-from outtrees.cli.options import fit_options, out_folder, table_options
+from outtrees.cli.options import candidate_options, fit_options, out_folder, table_options
 
 FILES = ("labels.csv", "model.safetensors")
+_SPARSE_SECONDS = 3e-2  # for each record of a fit over candidates, roughly
 
 
 class Share(click.ParamType):
@@ -53,6 +54,7 @@ class Share(click.ParamType):
 @click.option(
     "--sharpness", type=Share(), default="auto", show_default=True, help="Power on attributes."
 )
+@candidate_options
 @out_folder
 @fit_options
 def command(**options: Any) -> None:
@@ -61,12 +63,13 @@ def command(**options: Any) -> None:
     All records take part, those without a label too. With --out: labels.csv, with the probability
     of every label for every record, and the model for `outtrees show`.
     """
-    from outtrees.cli.cost import Cost, dense_memory, told_beforehand
+    from outtrees.cli.cost import planned_cost, told_beforehand
     from outtrees.cli.design import by_kinds, design, refuse_missing, remember_columns
     from outtrees.cli.folder import check_folder
     from outtrees.cli.inputs import load_records
     from outtrees.cli.outputs import csv_writer, model_writer, name_files, where_whole, write_files
-    from outtrees.cli.running import estimator, running, tell_records
+    from outtrees.cli.running import estimator, running, tell_dropped_mass, tell_records
+    from outtrees.estimators.classifier_candidates import labels_plan
 
     with running("label", options) as screen:
         OutTreeClassifier = estimator("outtrees.estimators.classifier", "OutTreeClassifier")
@@ -78,22 +81,26 @@ def command(**options: Any) -> None:
         chosen = options["mutation"]
         found = design(records, codes=chosen in ("kinds", "categorical"))
         refuse_missing(found, records, chosen)
-        # 4 chains of 55 draws, the fit and the choice of settings.
-        cost = Cost(
-            f"labels of {len(records):,} records", [len(records)], dense_memory(len(records)), 450
-        )
-        if told_beforehand(screen, cost, options["check"]):
-            return
         model = OutTreeClassifier(
             by_kinds(found, "parzen") if chosen == "kinds" else chosen,
             method=options["method"],
             stickiness=options["stickiness"],
             sharpness=options["sharpness"],
             unlabeled="",
+            candidates=options["candidates"],
+            n_candidates=options["n_candidates"],
             random_state=options["seed"],
         )
+        plan = labels_plan(model, len(records))
+        # 4 chains of 55 draws, the fit and the choice of settings.
+        what = f"labels of {len(records):,} records"
+        cost = planned_cost(screen, what, len(records), 450, plan, _SPARSE_SECONDS)
+        if told_beforehand(screen, cost, options["check"]):
+            return
+        model.candidates = plan.way  # as was said
         with screen.busy("finding labels"):
             model.fit(found.X, known)
+        tell_dropped_mass(screen, model)
         table = _table(records.ids, known, model)
         writers = {FILES[0]: csv_writer(table)}
         if options["out"] is not None:

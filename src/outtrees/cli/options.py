@@ -107,3 +107,28 @@ fit_options = together(
 out_folder = click.option(
     "--out", type=click.Path(), metavar="FOLDER", help="Where files go; made if need be."
 )
+
+candidate_options = together(
+    click.option(
+        "--candidates",
+        type=click.Choice(["auto", "dense", "knn"]),
+        default="auto",
+        show_default=True,
+        help="All possible parents take part (dense), or each record's best (knn); auto: all, "
+        "unless that is too much.",
+    ),
+    click.option(
+        "--n-candidates",
+        type=click.IntRange(min=1),
+        default=20,
+        show_default=True,
+        help="How many parents of each record take part, with knn.",
+    ),
+)
+
+checkpoint_option = click.option(
+    "--checkpoint",
+    type=click.Path(),
+    metavar="FILE",
+    help="Keep what the fit has reached there; a run that was killed goes on from it.",
+)

@@ -100,3 +100,16 @@ def tell_records(screen: Screen, records: Records) -> None:
         {"name": c.name, "kind": c.kind, "missing": c.n_missing} for c in records.columns
     ] + [{"name": name, "kind": role} for name, role, _ in records.roles]
     screen.summary["inputs"] = dict(records.provenance)
+
+
+def tell_dropped_mass(screen: Screen, model: Any) -> None:
+    """Say how much probability a fit over candidates leaves out; nothing after one over all."""
+    mass = getattr(model, "dropped_mass_", None)
+    if mass is None:
+        return
+    error = model.dropped_mass_error_
+    screen.summary["dropped_mass"] = {"mean": mass, "error": error}
+    screen.say(
+        f"parents that are no candidates hold {mass:.2g} ± {error:.1g} of a record's parents, by "
+        "weight"
+    )

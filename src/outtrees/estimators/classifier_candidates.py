@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outtrees.estimators.candidates import resolved
+from outtrees.estimators.candidates import Plan, planned, resolved
 from outtrees.learning.candidates.listed import listed_parents, what_is_dropped
 from outtrees.learning.labels import LabelModel
 from outtrees.learning.labels.candidate_model import CandidateLabelModel
@@ -15,6 +15,20 @@ from outtrees.mutations.edges import EdgeList
 
 OF_CANDIDATES = ("dropped_mass_", "dropped_mass_error_", "dropped_mass_bound_")
 _CHOICE_RECORDS = 1000  # among which settings are chosen
+_EDGE_ARRAYS = 150  # measured peak: an elimination that keeps what drawing trees needs
+
+
+def labels_plan(model: Any, n_records: int) -> Plan:
+    """Return which pairs a fit of an `OutTreeClassifier` will look at, and what that needs."""
+    return planned(model, n_records, **_memory_options(model))
+
+
+def _memory_options(model: Any) -> dict[str, Any]:
+    return {"can_be_sparse": not _needs_all(model), "edge_arrays": _EDGE_ARRAYS}
+
+
+def _needs_all(model: Any) -> bool:
+    return model.method == "hill-climb" or model.joint is True
 
 
 class ListedLabels:
@@ -29,14 +43,13 @@ class ListedLabels:
 
     def _decided(self, n_records: int) -> str:
         """Return "dense" or "knn", before anything large is allocated."""
-        needs_all = self.method == "hill-climb" or self.joint is True
-        if needs_all and self.candidates == "knn":
+        if _needs_all(self) and self.candidates == "knn":
             raise ValueError(
                 "candidates='knn' is for method='posterior' with joint=False or 'fresh', but got "
                 f"method={self.method!r}, joint={self.joint!r}; change them, or use "
                 "candidates='dense'"
             )
-        return resolved(self, n_records, can_be_sparse=not needs_all)
+        return resolved(self, n_records, **_memory_options(self))
 
     def _listed(
         self, mutations: AttributeMutations, known: Any, marginal: Array, seed: int

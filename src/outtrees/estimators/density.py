@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outtrees.datasets.generators import make_out_tree
 from outtrees.estimators.candidates import CONSTRAINTS
+from outtrees.estimators.checkpoints import density_track
 from outtrees.estimators.density_candidates import OF_CANDIDATES, ListedTrees
 from outtrees.estimators.imputer_density import fit_incomplete
 from outtrees.estimators.options import candidates, template
@@ -28,6 +30,7 @@ from outtrees.learning.fitting import with_known_values
 from outtrees.learning.objective import FitResult
 from outtrees.learning.selection import Selection
 from outtrees.learning.stacking import default_candidates, stack_mutations
+from outtrees.learning.stages import Track
 from outtrees.likelihood import (
     leaf_log_density,
     log_likelihood,
@@ -247,7 +250,9 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         tags.input_tags.allow_nan = takes_nan or self.missing == "integrate"
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None
+    ) -> Self:
         """Fit the mutation to the records.
 
         Parameters
@@ -255,6 +260,11 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         X : array-like of shape (T, D)
             At least two records.
         y : ignored
+        checkpoint : path, optional
+            A file that keeps what the fit has reached after each step. If it is there already, from
+            a fit to the same records with the same settings that was interrupted, the fit goes on
+            from it, and ends with the same bits. Delete it when the fit is done. For one mutation
+            by solver="em": not where folds are fitted ("auto") or cells integrated out.
         """
         check_params(self)
         stacked = isinstance(self.mutation, str) and self.mutation == "auto"
@@ -269,13 +279,14 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         for name in (*_FITTED, *OF_CANDIDATES, "completed_", "_completions"):
             self.__dict__.pop(name, None)
         hidden = self.missing == "integrate" and bool(np.isnan(records).any())
-        self._decide(records, hidden, stacked)
+        self._decide(records, hidden)
+        track = None if checkpoint is None else density_track(self, records, hidden, checkpoint)
         if hidden:
             fit, self._completions = fit_incomplete(self, mutation, records)
             self.completed_ = self._completions.records
         else:
             warn_of_degenerate_records(records, mutation, getattr(self, "feature_names_in_", None))
-            fit = self._stacked(records) if stacked else self._fitted(mutation, records)
+            fit = self._stacked(records) if stacked else self._fitted(mutation, records, track)
         if "completed_" in self.__dict__:
             log_likelihood_ = self._completions.mean_log_likelihood()
         elif self._is_sparse:
@@ -367,15 +378,17 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
             options["n_candidates"] = self.n_candidates
         return options
 
-    def _fitted(self, mutation: Mutation, X: Array) -> FitResult:
+    def _fitted(self, mutation: Mutation, X: Array, track: Track | None) -> FitResult:
         """Return the fit of one mutation, its options chosen and records held out if asked for."""
         chosen = self._selected(with_known_values(mutation, X), X)
-        training, held_out = self._split(X) if self.early_stopping else (X, None)
+        seed = self.random_state if track is None or track.seed is None else track.seed
+        training, held_out = self._split(X, seed) if self.early_stopping else (X, None)
         return fit_mutation(
             chosen,
             training,
-            random_state=self.random_state,
+            random_state=seed,
             X_validation=held_out,
+            track=track,
             **self._fit_options(),
         )
 
@@ -439,12 +452,12 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         self.best_candidate_, chosen = offered[best]
         return chosen
 
-    def _split(self, X: Array) -> tuple[Array, Array]:
+    def _split(self, X: Array, seed: Any) -> tuple[Array, Array]:
         n_held_out = max(1, round(self.validation_fraction * len(X)))
         if len(X) - n_held_out < 2:
             raise ValueError(
                 f"early_stopping with validation_fraction={self.validation_fraction} leaves "
                 f"{len(X) - n_held_out} of {len(X)} records to fit; at least 2 are needed"
             )
-        order = as_generator(self.random_state).permutation(len(X))
+        order = as_generator(seed).permutation(len(X))
         return X[np.sort(order[n_held_out:])], X[np.sort(order[:n_held_out])]

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from outtrees.estimators.candidates import resolved
+from outtrees.estimators.candidates import Plan, planned, resolved
 from outtrees.estimators.imputer_density import FittedTrees
+from outtrees.learning.candidate_em import N_OTHERS
 from outtrees.learning.candidates.listed import listed_parents, what_is_dropped
+from outtrees.learning.candidates.others import n_sampled
 from outtrees.likelihood import candidate_trees, log_number_of_trees
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array
@@ -23,6 +25,23 @@ OF_CANDIDATES = (
     "dropped_mass_error_",
     "dropped_mass_bound_",
 )
+
+
+def density_plan(model: Any, n_records: int, hidden: bool) -> Plan:
+    """Return which pairs a fit of an `OutTreeDensity` will look at, and what that needs.
+
+    `hidden`: some cells are missing, and will be integrated out.
+    """
+    return planned(model, n_records, **_memory_options(model, n_records, hidden))
+
+
+def _memory_options(model: Any, n_records: int, hidden: bool) -> dict[str, Any]:
+    folds = "auto" in (model.mutation, model.n_components, model.prior_strength)
+    return {
+        "can_be_sparse": not hidden and model.solver == "em",
+        "n_jobs": model.n_jobs if folds else 1,
+        "n_sampled": n_sampled(n_records, model.n_candidates, N_OTHERS),
+    }
 
 
 class ListedTrees(FittedTrees):
@@ -58,20 +77,14 @@ class ListedTrees(FittedTrees):
 
     # While a fit is made -----------------------------------------------------------------------
 
-    def _decide(self, X: Array, hidden: bool, stacked: bool) -> None:
+    def _decide(self, X: Array, hidden: bool) -> None:
         """Decide between all pairs and candidates, before anything large is allocated."""
         if hidden and self.candidates == "knn":
             raise ValueError(
                 "missing='integrate' needs all pairs of records, but candidates='knn'; use "
                 "candidates='dense', or fill the cells in with OutTreeImputer first"
             )
-        folds = stacked or "auto" in (self.n_components, self.prior_strength)
-        self.candidates_ = resolved(
-            self,
-            len(X),
-            can_be_sparse=not hidden and self.solver == "em",
-            n_jobs=self.n_jobs if folds else 1,
-        )
+        self.candidates_ = resolved(self, len(X), **_memory_options(self, len(X), hidden))
 
     def _listed(self, mutation: Mutation, X: Array) -> float:
         """Keep the list of edges and what it leaves out; return the bound of the likelihood."""

@@ -13,6 +13,7 @@ from outtrees.learning.candidates.neighbours import nearest_parents
 from outtrees.learning.candidates.others import OtherParents
 from outtrees.learning.em import fit_em
 from outtrees.learning.objective import FitResult, OnStep
+from outtrees.learning.stages import Track
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array, check_count
 from outtrees.mutations.edges import Ints
@@ -53,6 +54,7 @@ def fit_candidate_em(
     random_state: Any = None,
     on_step: OnStep | None = None,
     verbose: int = 0,
+    track: Track | None = None,
 ) -> CandidateFit:
     """Return the fit by EM when each record has `n_candidates` possible parents one by one.
 
@@ -88,9 +90,15 @@ def fit_candidate_em(
     searches: list[int] = []
     n_iter, n_evaluations = 0, 0
     rounds = (max_iter,) if everything else (*_STEPS, max_iter)
+    track = track or Track()
     for steps in rounds:
         searches.append(n_iter)
-        table = nearest_parents(mutation, records, n_candidates)
+        stage, objective = track.next_stage(), None
+        if everything or not stage.finished:
+            table = nearest_parents(mutation, records, n_candidates)
+        if not stage.finished:
+            sample = others.drawn(mutation, records, table)
+            objective = CandidateObjective(records, table, *sample)
         fit = fit_em(
             mutation,
             records,
@@ -98,7 +106,8 @@ def fit_candidate_em(
             tol=tolerance,
             on_step=on_step if on_step is None or len(searches) == 1 else _LaterSteps(on_step),
             verbose=verbose,
-            objective=CandidateObjective(records, table, *others.drawn(mutation, records, table)),
+            objective=objective,
+            stage=stage,
         )
         mutation = fit.mutation
         values.append(fit.log_likelihoods if not values else fit.log_likelihoods[1:])
@@ -126,6 +135,16 @@ class _LaterSteps:
 
     def __init__(self, on_step: OnStep) -> None:
         self._on_step, self._begun = on_step, False
+
+    @property
+    def state(self) -> Any:
+        """What the listener keeps."""
+        return self._on_step.state  # type: ignore[attr-defined]
+
+    @state.setter
+    def state(self, kept: Any) -> None:
+        self._begun = True  # of a fit that goes on
+        self._on_step.state = kept  # type: ignore[attr-defined]
 
     def __call__(self, mutation: Mutation) -> bool:
         if not self._begun:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outtrees.learning.objective import FitResult, Objective, OnStep, Point, Progress
+from outtrees.learning.stages import EmStage, Track, TrackedStage
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array
 
@@ -25,6 +26,7 @@ def fit_em(
     on_step: OnStep | None = None,
     verbose: int = 0,
     objective: Objective | None = None,
+    stage: TrackedStage | None = None,
 ) -> FitResult:
     """Return the fit by EM from the mutation's present parameters.
 
@@ -48,6 +50,9 @@ def fit_em(
         Called with the mutation after each step; True ends the fit.
     objective : Objective, optional
         What is raised; by default the log posterior summed over all trees.
+    stage : TrackedStage, optional
+        Where each step is noted; a fit that was interrupted goes on from what is noted there, with
+        the same bits.
 
     Examples
     --------
@@ -57,11 +62,35 @@ def fit_em(
     >>> fit.converged, bool(np.diff(fit.log_likelihoods).min() >= 0)
     (True, True)
     """
+    stage = Track().next_stage() if stage is None else stage
+    reached: EmStage | None = stage.reached
+    if reached is not None and on_step is not None:
+        on_step.state = reached.watched  # type: ignore[attr-defined]
+    if reached is not None and reached.finished:
+        return _result(reached)
     objective = Objective(X) if objective is None else objective
-    here = objective.at(mutation)
-    progress = Progress(here, tol, on_step, verbose)
+    here = objective.at(mutation if reached is None else reached.mutation)
+    progress = Progress(here, tol, on_step, verbose, reached)
     points: deque[tuple[Array, Array, Array]] = deque(maxlen=_MEMORY)
-    for _ in range(max_iter):
+    if reached is not None:
+        objective.n_evaluations = reached.n_evaluations
+        points.extend(reached.points)
+
+    def noted(finished: bool) -> EmStage:
+        found = EmStage(
+            here.mutation,
+            np.array(progress.values),
+            progress.n_small,
+            objective.n_evaluations,
+            () if finished else tuple(points),
+            getattr(on_step, "state", None),
+            progress.stopped_by,
+            finished,
+        )
+        stage.record(found)
+        return found
+
+    for _ in range(len(progress.values) - 1, max_iter):
         plain = here.refit()
         there = None
         if accelerate:
@@ -81,7 +110,19 @@ def fit_em(
         here = there
         if progress.accept(here, objective.n_evaluations):
             break
-    return progress.result(here.mutation, objective.n_evaluations)
+        noted(finished=False)
+    return _result(noted(finished=True))
+
+
+def _result(end: EmStage) -> FitResult:
+    return FitResult(
+        end.mutation,
+        end.values,
+        len(end.values) - 1,
+        end.n_evaluations,
+        end.stopped_by,  # type: ignore[arg-type]
+        np.empty(0),
+    )
 
 
 def _proposed(

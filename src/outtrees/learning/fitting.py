@@ -13,6 +13,7 @@ from outtrees.learning.ascent import fit_gradient, fit_lbfgs
 from outtrees.learning.candidate_em import fit_candidate_em
 from outtrees.learning.em import fit_em
 from outtrees.learning.objective import FitResult
+from outtrees.learning.stages import Track
 from outtrees.likelihood import leaf_log_density
 from outtrees.mutations import CategoricalMutation, GaussianMutation
 from outtrees.mutations.base import Mutation
@@ -38,6 +39,7 @@ def fit_mutation(
     n_iter_no_change: int = 10,
     verbose: int = 0,
     n_candidates: int | None = None,
+    track: Track | None = None,
 ) -> FitResult:
     """Return the best fit over the starts of the mutation.
 
@@ -49,6 +51,9 @@ def fit_mutation(
 
     With `n_candidates` each fit is `fit_candidate_em`, over that many possible parents of each
     record (solver "em" alone), and a `CandidateFit`; its log posterior is an estimate.
+
+    With a `track` (solver "em") each step is noted, and a fit that was interrupted goes on;
+    `random_state` must then be the same int.
 
     Examples
     --------
@@ -72,11 +77,19 @@ def fit_mutation(
         if X_validation is not None:
             stopper = _EarlyStopping(records, np.asarray(X_validation), n_iter_no_change)
         options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "verbose": verbose}
+        if track is not None and solver == "em" and n_candidates is None:
+            options["stage"] = track.next_stage()
         if n_candidates is None:
             fit = SOLVERS[solver](start, records, on_step=stopper, **options)
         else:
             fit = fit_candidate_em(
-                start, records, n_candidates, random_state=seed, on_step=stopper, **options
+                start,
+                records,
+                n_candidates,
+                random_state=seed,
+                on_step=stopper,
+                track=track,
+                **options,
             )
         if stopper is not None:
             scores = np.array(stopper.scores)
@@ -142,6 +155,15 @@ class _EarlyStopping:
         self._X, self._X_validation, self._patience = X, X_validation, patience
         self.scores: list[float] = []
         self.best: Mutation
+
+    @property
+    def state(self) -> Any:
+        """The scores so far, and the best mutation."""
+        return tuple(self.scores), self.best
+
+    @state.setter
+    def state(self, kept: Any) -> None:
+        self.scores, self.best = list(kept[0]), kept[1]
 
     def __call__(self, mutation: Mutation) -> bool:
         score = float(leaf_log_density(mutation, self._X, self._X_validation).mean())

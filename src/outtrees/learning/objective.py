@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outtrees.learning.stages import EmStage
 from outtrees.likelihood import log_number_of_trees, tree_distribution
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array
@@ -112,12 +113,21 @@ class Progress:
     One small gain may be bad luck of a single step (after a rejected proposal, say).
     """
 
-    def __init__(self, start: Point, tol: float, on_step: OnStep | None, verbose: int) -> None:
+    def __init__(
+        self,
+        start: Point,
+        tol: float,
+        on_step: OnStep | None,
+        verbose: int,
+        reached: EmStage | None = None,
+    ) -> None:
         self.values = [start.log_posterior]
         self.stopped_by: StoppedBy = "max_iter"
+        self.n_small = 0  # small gains in a row
         self._tol, self._on_step, self._verbose = tol, on_step, verbose
-        self._small = 0
-        if on_step is not None:
+        if reached is not None:  # `start` is where an interrupted fit stood
+            self.values, self.n_small = reached.values.tolist(), reached.n_small
+        elif on_step is not None:
             on_step(start.mutation)
 
     def accept(self, point: Point, n_evaluations: int) -> bool:
@@ -129,8 +139,8 @@ class Progress:
                 f"iteration {len(self.values) - 1}: log posterior {point.log_posterior:.6f}, "
                 f"gain {gain:.2e}, {n_evaluations} evaluations"
             )
-        self._small = self._small + 1 if gain <= self._tol else 0
-        if self._small >= 2:
+        self.n_small = self.n_small + 1 if gain <= self._tol else 0
+        if self.n_small >= 2:
             self.stopped_by = "tol"
         elif self._on_step is not None and self._on_step(point.mutation):
             self.stopped_by = "validation"

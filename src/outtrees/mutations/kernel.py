@@ -125,7 +125,9 @@ class KernelMutation(Mutation):
         if correlation is None:
             correlation = np.sqrt(1.0 - h2)
 
-        landmarks = X
+        # A copy: scikit-learn rounds the kernel of an array with itself in another way, and what
+        # comes back from a file is never the records themselves.
+        landmarks = X.copy()
         if self.n_landmarks is not None and self.n_landmarks < T:
             chosen = as_generator(random_state).choice(T, self.n_landmarks, replace=False)
             landmarks = X[np.sort(chosen)]

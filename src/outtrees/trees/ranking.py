@@ -8,49 +8,106 @@ what lacking it costs, is read off the contraction that found the best tree.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from math import fsum
+from typing import NamedTuple
 
 import numpy as np
 
 from outtrees.trees.arborescence import Arborescence, best_arborescence
 from outtrees.trees.weights import Floats, Ints
 
-Edge = tuple[int, int]  # (child, parent), parent −1 for the root edge
+Edge = tuple[int, int]  # (child, parent), or (child, number of the edge); −1 for the root edge
 
 
 @dataclass(frozen=True)
-class _TreeSet:
+class TreeSet:
     """The out-trees that hold every edge of ``kept`` and none of ``barred``."""
 
     kept: tuple[Edge, ...]
     barred: tuple[Edge, ...]
 
 
-def ranked_arborescences(weight: Floats, root_weight: Floats) -> Iterator[tuple[Ints, float]]:
-    """Yield (parents, weight) of every out-tree, best first. O(n²) to O(n³) for each."""
-    order = count()  # ties in weight are served in the order they were found
-    queue: list[tuple[float, int, _TreeSet, Edge]] = []
+class Solved(NamedTuple):
+    """The best tree of a set, and the edge that the second best lacks."""
 
-    def enqueue(trees: _TreeSet) -> Arborescence:
-        restricted = _restrict(weight, root_weight, trees)
-        found = best_arborescence(*restricted)
-        loss, edge = _cheapest_change(*restricted, found, trees)
-        if loss < np.inf:
-            heapq.heappush(queue, (loss - found.weight, next(order), trees, edge))
+    tree: Ints
+    weight: float
+    loss: float  # from the best to the second best; inf if there is none
+    edge: Edge
+
+
+def ranked(solve: Callable[[TreeSet], Solved]) -> Iterator[tuple[Ints, float]]:
+    """Yield (tree, weight) of every out-tree, best first; two sets are solved for each."""
+    order = count()  # ties in weight are served in the order they were found
+    queue: list[tuple[float, int, TreeSet, Edge]] = []
+
+    def enqueue(trees: TreeSet) -> Solved:
+        found = solve(trees)
+        if found.loss < np.inf:
+            heapq.heappush(queue, (found.loss - found.weight, next(order), trees, found.edge))
         return found
 
-    best = enqueue(_TreeSet((), ()))
-    yield best.parents, best.weight
+    best = enqueue(TreeSet((), ()))
+    yield best.tree, best.weight
     while queue:
         _, _, trees, edge = heapq.heappop(queue)
-        without = enqueue(_TreeSet(trees.kept, (*trees.barred, edge)))
-        yield without.parents, without.weight
-        enqueue(_TreeSet((*trees.kept, edge), trees.barred))
+        without = enqueue(TreeSet(trees.kept, (*trees.barred, edge)))
+        yield without.tree, without.weight
+        enqueue(TreeSet((*trees.kept, edge), trees.barred))
 
 
-def _restrict(weight: Floats, root_weight: Floats, trees: _TreeSet) -> tuple[Floats, Floats]:
+def ranked_arborescences(weight: Floats, root_weight: Floats) -> Iterator[tuple[Ints, float]]:
+    """Yield (parents, weight) of every out-tree, best first. O(n²) to O(n³) for each."""
+
+    def solve(trees: TreeSet) -> Solved:
+        restricted = _restrict(weight, root_weight, trees)
+        found = best_arborescence(*restricted)
+        return Solved(found.parents, found.weight, *_cheapest_change(*restricted, found, trees))
+
+    return ranked(solve)
+
+
+def smallest_sums(
+    n: int, loss: Callable[[int, int], float | None]
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield choices of one entry from each of n lists, by the sum of what is lost.
+
+    A choice is told by the lists that do not give their first entry, as (list, entry). Entry j of
+    list i loses ``loss(i, j)``, 0 for the first and rising, None behind the last; ``loss(i, 1)``
+    rises with i. Of m choices no list beyond the first m − 1 is asked.
+
+    Examples
+    --------
+    >>> lists = [[0.0, 1.0], [0.0, 2.0, 2.5]]
+    >>> entry = lambda i, j: lists[i][j] if j < len(lists[i]) else None
+    >>> list(smallest_sums(2, entry))
+    [(), ((0, 1),), ((1, 1),), ((1, 2),), ((0, 1), (1, 1)), ((0, 1), (1, 2))]
+    """
+    yield ()
+    queue: list[tuple[float, tuple[tuple[int, int], ...]]] = []
+
+    def push(*places: tuple[int, int]) -> None:
+        losses = [loss(*place) for place in places]
+        if losses[-1] is not None:
+            heapq.heappush(queue, (fsum(x for x in losses if x is not None), places))
+
+    if n:
+        push((0, 1))
+    while queue:
+        _, places = heapq.heappop(queue)
+        yield places
+        *before, (i, j) = places
+        push(*before, (i, j + 1))
+        if i + 1 < n:
+            push(*places, (i + 1, 1))
+            if j == 1:
+                push(*before, (i + 1, 1))
+
+
+def _restrict(weight: Floats, root_weight: Floats, trees: TreeSet) -> tuple[Floats, Floats]:
     weight, root_weight = weight.copy(), root_weight.copy()
     for child, parent in trees.barred:
         if parent < 0:
@@ -69,7 +126,7 @@ def _restrict(weight: Floats, root_weight: Floats, trees: _TreeSet) -> tuple[Flo
 
 
 def _cheapest_change(
-    weight: Floats, root_weight: Floats, best: Arborescence, trees: _TreeSet
+    weight: Floats, root_weight: Floats, best: Arborescence, trees: TreeSet
 ) -> tuple[float, Edge]:
     """Return the smallest loss by giving up one edge that is not kept, and that edge.
 

@@ -39,10 +39,8 @@ class OtherParents:
         rng = as_generator(random_state)
         self._places = rng.random((n_records, n_others))
         self._subsets: list[Ints] = []
-        size = n_records // _THINNER
-        while n_others and size >= _LEAST:
+        for size in _subset_sizes(n_records) if n_others else ():
             self._subsets.append(np.sort(rng.permutation(n_records)[:size]))
-            size //= _THINNER
 
     def drawn(self, mutation: Mutation, X: Array, table: Ints) -> tuple[Ints, Array]:
         """Return (T, n) records, and the log of how many each stands for, −inf for none."""
@@ -55,7 +53,7 @@ class OtherParents:
         if not spaces or far.shape[1] == T - 1 - k:
             return far, log_far
         listed = np.column_stack([table, np.arange(T)])
-        n_near = max(8, int(_EXCESS * k / 2))
+        n_near = _near_in_subset(k)
         records, log_each = [], []
         reached = np.full(T, -np.inf)
         for subset in self._subsets:
@@ -70,6 +68,35 @@ class OtherParents:
         records.append(far)
         log_each.append(np.where(beyond, log_far, -np.inf))
         return np.hstack(records), np.hstack(log_each)
+
+
+def n_sampled(n_records: int, n_candidates: int, n_others: int) -> int:
+    """Return how many records stand for others, for each one, at most.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(600, 2))
+    >>> from outtrees.learning.candidates.neighbours import nearest_parents
+    >>> from outtrees.mutations import GaussianMutation
+    >>> mutation = GaussianMutation(transition="identity").start(X)
+    >>> table = nearest_parents(mutation, X, 20)
+    >>> OtherParents(600, 32, 0).drawn(mutation, X, table)[0].shape[1], n_sampled(600, 20, 32)
+    (47, 47)
+    """
+    if not n_others or n_candidates >= n_records - 1:
+        return 0
+    return len(_subset_sizes(n_records)) * _near_in_subset(n_candidates) + n_others
+
+
+def _subset_sizes(n_records: int) -> list[int]:
+    sizes = [n_records // _THINNER]
+    while sizes[-1] >= _LEAST:
+        sizes.append(sizes[-1] // _THINNER)
+    return sizes[:-1]
+
+
+def _near_in_subset(n_candidates: int) -> int:
+    return max(8, int(_EXCESS * n_candidates / 2))
 
 
 def _nearest_among(spaces: list[tuple[Array, Array]], subset: Ints, m: int) -> tuple[Ints, Array]:

@@ -42,7 +42,7 @@ def best_trees(
     if len(members):
         inner = trees.inner
         single = np.repeat(components.single, np.diff(components.first))
-        inside, gain = kernels.best_parents(
+        inside, gain, _, _ = kernels.best_parents(
             inner.first, inner.column, edge_weight[inner.edge], best[members], single
         )
         takes = inside >= 0

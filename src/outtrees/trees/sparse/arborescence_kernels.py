@@ -71,8 +71,10 @@ def _find(group, g):  # type: ignore[no-untyped-def]
 
 @compiled
 def best_parents(first, column, weight, out_weight, single):  # type: ignore[no-untyped-def]
-    """Return each node's best parent as an edge (−1: it leaves the component), and the gains.
+    """Return each node's best parent as an edge (−1: it leaves the component), and the proof.
 
+    That is the gain of each group, the group that each was contracted into, and for each node the
+    outermost group that its edge was picked for. An edge with the column −1 leaves the component.
     ``single[u]``: u's component holds one root; then ``out_weight`` is taken exactly once in it,
     when its nodes are contracted to one and nothing else is left.
     """
@@ -86,7 +88,8 @@ def best_parents(first, column, weight, out_weight, single):  # type: ignore[no-
     for u in range(n):
         for e in range(first[u], first[u + 1]):
             key[e], source[e], target[e] = weight[e], column[e], u
-            heap[u] = _merge(heap[u], e, key, owed, left, right)
+            if weight[e] > -np.inf:
+                heap[u] = _merge(heap[u], e, key, owed, left, right)
         target[E + u] = u
         key[E + u] = out_weight[u]
         if not single[u] and out_weight[u] > -np.inf:
@@ -144,12 +147,13 @@ def best_parents(first, column, weight, out_weight, single):  # type: ignore[no-
         for d in range(depth):
             state[path[d]] = _DONE
     _pick_roots(n, count, out_weight, single, inside, pick, gain, E)
-    _open_groups(n, count, inside, pick, target)
+    entered = np.arange(count)
+    _open_groups(n, count, inside, pick, target, entered)
     chosen = pick[:n].copy()
     for u in range(n):
         if chosen[u] >= E:
             chosen[u] = -1
-    return chosen, gain[:count].copy()
+    return chosen, gain[:count].copy(), inside[:count].copy(), entered[:n].copy()
 
 
 @compiled
@@ -174,13 +178,14 @@ def _pick_roots(n, count, out_weight, single, inside, pick, gain, E):  # type: i
 
 
 @compiled
-def _open_groups(n, count, inside, pick, target):  # type: ignore[no-untyped-def]
+def _open_groups(n, count, inside, pick, target, entered):  # type: ignore[no-untyped-def]
     """Open the groups again, outermost first: the member that a pick enters takes that pick."""
     opened = np.zeros(count, np.bool_)
     for g in range(count - 1, n - 1, -1):
         if opened[g]:
             continue
         member = target[pick[g]]
+        entered[member] = g
         while member != g:
             pick[member] = pick[g]
             opened[member] = True
