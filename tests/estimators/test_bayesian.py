@@ -30,6 +30,7 @@ def model():
     [
         BayesianOutTree(GaussianPosterior(start_correlation=0.5), tol=0.1),
         BayesianOutTree("parzen"),
+        BayesianOutTree("kernel", tol=0.1, random_state=0),
         BayesianOutTree("mixture", n_components=2, tol=0.1, random_state=0),
     ]
 )

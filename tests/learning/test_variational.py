@@ -20,6 +20,7 @@ from outtrees.mutations import GaussianMutation
 from outtrees.mutations.posteriors import (
     CategoricalPosterior,
     GaussianPosterior,
+    KernelPosterior,
     MixturePosterior,
     PoissonPosterior,
     ProductPosterior,
@@ -36,6 +37,8 @@ FAMILIES = {
     "parzen": (GaussianPosterior(transition="identity"), REALS),
     "parzen-spherical": (GaussianPosterior("spherical", "identity"), REALS),
     "iid": (GaussianPosterior(transition="zero"), REALS),
+    "kernel": (KernelPosterior(n_landmarks=10), REALS),
+    "kernel-spherical": (KernelPosterior(covariance="spherical"), REALS),
     "mixture": (MixturePosterior(n_iid=3, n_local=2), REALS),
     "columns": (ProductPosterior(MixturePosterior()), REALS),
     "sticky": (CategoricalPosterior(), CODES),
@@ -95,9 +98,10 @@ def sequential_evidence(family, X, parents):
         (GaussianPosterior(), REALS[:4]),
         (GaussianPosterior(transition="identity"), REALS[:5]),
         (GaussianPosterior("diag"), REALS[:4]),
+        (KernelPosterior(n_landmarks=2), REALS[:4]),
         (CategoricalPosterior("full"), CODES[:4]),
     ],
-    ids=["gaussian", "parzen", "diag", "categorical"],
+    ids=["gaussian", "parzen", "diag", "kernel", "categorical"],
 )
 def test_the_bound_lies_below_the_evidence(family, X):
     """The evidence of T ≤ 5 records, exactly: every tree's, parameters integrated out."""
