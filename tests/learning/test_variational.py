@@ -191,6 +191,26 @@ def test_leaving_out_is_close_to_fitting_again(transition):
     assert abs(quick.sum() - np.sum(slow)) < share * abs(optimistic.sum() - np.sum(slow))
 
 
+@pytest.mark.parametrize("name", ["kernel", "mixture", "iid"])
+def test_leaving_out_takes_edges_away_and_gives_children_other_parents(name):
+    """Edge by edge: what `leave_one_out` adds up in one weighted sum."""
+    family, X = FAMILIES[name]
+    q = fit_posterior(family, X, random_state=0).posterior
+    quick, W, T = leave_one_out(q, X), variational_trees(q, X).edge_marginals, len(X)
+    for u in (0, 7):
+        without = W.copy()
+        without[u] = 0.0
+        for child in np.flatnonzero(W[:, u] > 1e-3):
+            lost, others = W[child, u], np.delete(W[child], u)
+            assert others.sum() > 1e-3  # else parents would go by their weights
+            without[child] += lost * W[child] / others.sum()
+            without[child, u] = 0.0
+        refit = q.update(X, without)  # hidden shares stay those of q
+        rest = np.delete(X, u, axis=0)
+        slow = logsumexp(refit.log_predictive(X[[u]], rest)) - np.log(T - 1)
+        assert quick[u] == pytest.approx(slow, abs=1e-9)
+
+
 def test_leaving_out_a_record_without_children():
     X = np.concatenate([REALS, [[300.0, -300.0]]])  # nobody's likely parent
     family = GaussianPosterior(
