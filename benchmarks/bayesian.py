@@ -88,7 +88,7 @@ def seconds_per_step(fit, start, X, steps=6):
 def cost():
     X = make_spiral()
     print("| family | iteration of variational Bayes / of EM | to reach |\n|---|---|---|")
-    for name in ("gaussian", "parzen", "mixture"):
+    for name in ("gaussian", "parzen", "kernel", "mixture"):
         em, vb = MUTATIONS[name]().start(X, 0), POSTERIORS[name]().start(X, 0)
         ratios = []
         for _ in range(7):  # in turns, so that other work on the machine hits both

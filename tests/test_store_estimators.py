@@ -33,7 +33,7 @@ def saved(model, tmp_path):
     return load(save(model, tmp_path / "model"))
 
 
-@pytest.mark.parametrize("mutation", ["gaussian", "mixture", "columns"])
+@pytest.mark.parametrize("mutation", ["gaussian", "kernel", "mixture", "columns"])
 def test_bayesian(tmp_path, mutation):
     model = quietly(BayesianOutTree(mutation, max_iter=3, random_state=0).fit, X)
     back = saved(model, tmp_path)

@@ -30,6 +30,7 @@ def model():
     [
         BayesianOutTree(GaussianPosterior(start_correlation=0.5), max_iter=4),
         BayesianOutTree("parzen"),
+        BayesianOutTree("kernel", max_iter=4, random_state=0),
         BayesianOutTree("mixture", n_components=2, max_iter=4, random_state=0),
     ]
 )

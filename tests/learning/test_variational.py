@@ -20,6 +20,7 @@ from outtrees.mutations import GaussianMutation
 from outtrees.mutations.posteriors import (
     CategoricalPosterior,
     GaussianPosterior,
+    KernelPosterior,
     MixturePosterior,
     PoissonPosterior,
     ProductPosterior,
@@ -36,6 +37,8 @@ FAMILIES = {
     "parzen": (GaussianPosterior(transition="identity"), REALS),
     "parzen-spherical": (GaussianPosterior("spherical", "identity"), REALS),
     "iid": (GaussianPosterior(transition="zero"), REALS),
+    "kernel": (KernelPosterior(n_landmarks=10), REALS),
+    "kernel-spherical": (KernelPosterior(covariance="spherical"), REALS),
     "mixture": (MixturePosterior(n_iid=3, n_local=2), REALS),
     "columns": (ProductPosterior(MixturePosterior()), REALS),
     "sticky": (CategoricalPosterior(), CODES),
@@ -95,9 +98,10 @@ def sequential_evidence(family, X, parents):
         (GaussianPosterior(), REALS[:4]),
         (GaussianPosterior(transition="identity"), REALS[:5]),
         (GaussianPosterior("diag"), REALS[:4]),
+        (KernelPosterior(n_landmarks=2), REALS[:4]),
         (CategoricalPosterior("full"), CODES[:4]),
     ],
-    ids=["gaussian", "parzen", "diag", "categorical"],
+    ids=["gaussian", "parzen", "diag", "kernel", "categorical"],
 )
 def test_the_bound_lies_below_the_evidence(family, X):
     """The evidence of T ≤ 5 records, exactly: every tree's, parameters integrated out."""
@@ -185,6 +189,26 @@ def test_leaving_out_is_close_to_fitting_again(transition):
     # is likely the farthest record, and leaving that out makes the next one the root.
     share = {"zero": 0.5, "identity": 1.0}[transition]
     assert abs(quick.sum() - np.sum(slow)) < share * abs(optimistic.sum() - np.sum(slow))
+
+
+@pytest.mark.parametrize("name", ["kernel", "mixture", "iid"])
+def test_leaving_out_takes_edges_away_and_gives_children_other_parents(name):
+    """Edge by edge: what `leave_one_out` adds up in one weighted sum."""
+    family, X = FAMILIES[name]
+    q = fit_posterior(family, X, random_state=0).posterior
+    quick, W, T = leave_one_out(q, X), variational_trees(q, X).edge_marginals, len(X)
+    for u in (0, 7):
+        without = W.copy()
+        without[u] = 0.0
+        for child in np.flatnonzero(W[:, u] > 1e-3):
+            lost, others = W[child, u], np.delete(W[child], u)
+            assert others.sum() > 1e-3  # else parents would go by their weights
+            without[child] += lost * W[child] / others.sum()
+            without[child, u] = 0.0
+        refit = q.update(X, without)  # hidden shares stay those of q
+        rest = np.delete(X, u, axis=0)
+        slow = logsumexp(refit.log_predictive(X[[u]], rest)) - np.log(T - 1)
+        assert quick[u] == pytest.approx(slow, abs=1e-9)
 
 
 def test_leaving_out_a_record_without_children():

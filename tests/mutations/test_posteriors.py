@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from outtrees.mutations.posteriors import (
     CategoricalPosterior,
     GaussianPosterior,
+    KernelPosterior,
     MixturePosterior,
     PoissonPosterior,
     ProductPosterior,
@@ -35,6 +36,9 @@ PLAIN = {
         for o in (None, t == "identity")
         for c in ("full", "diag", "spherical")
     },
+    "kernel-diag": (KernelPosterior(n_landmarks=5, ridge=0.3), REALS),
+    "kernel-spherical": (KernelPosterior(n_landmarks=5, covariance="spherical"), REALS),
+    "kernel-polynomial": (KernelPosterior("polynomial", degree=2), REALS),
     "categorical-full": (CategoricalPosterior("full"), CODES),
     "product": (
         ProductPosterior(
@@ -193,7 +197,7 @@ def test_the_prior_of_a_transition_is_scipys_matrix_normal():
     assert q.log_prior_ratio(theta) == pytest.approx(right, rel=1e-10)
 
 
-@pytest.mark.parametrize("name", ["gaussian-full-full", "mixture", "columns"])
+@pytest.mark.parametrize("name", ["gaussian-full-full", "kernel-diag", "mixture", "columns"])
 def test_predictive_densities_integrate_to_one(name):
     template = ALL[name][0]
     X = REALS[:, :1]
@@ -258,6 +262,10 @@ def test_the_root_of_a_draw_follows_its_record():
         (lambda: GaussianPosterior(mean_prior=[0.0]).start(REALS), r"mean_prior of shape \(2,\)"),
         (lambda: GaussianPosterior(covariance_prior=-np.eye(2)).start(REALS), "positive definite"),
         (lambda: GaussianPosterior(prior_strength=0.0), "prior_strength to be a number > 0"),
+        (lambda: KernelPosterior(ridge=0.0), "KernelPosterior expects ridge to be a number > 0"),
+        (lambda: KernelPosterior(prior_strength=0), "prior_strength to be a number > 0"),
+        (lambda: KernelPosterior(covariance="full"), "expects covariance to be one of"),
+        (lambda: KernelPosterior(mean_prior=[0.0]).start(REALS), "KernelPosterior expects mean_p"),
         (lambda: MixturePosterior(n_iid=0, n_local=0), "at least one component"),
         (lambda: MixturePosterior(components=["x"]), "expects posteriors in components"),
         (lambda: MixturePosterior(n_iid=13).start(REALS), "one record for each of its 13 clouds"),
@@ -301,3 +309,33 @@ def test_turning_reads_the_mutation_backwards():
     turned = exact.turned().mean()
     np.testing.assert_allclose(turned.transition_matrix, np.linalg.inv(transition), atol=1e-4)
     assert replace(posterior, transition="identity").turned() is None
+
+
+def test_a_kernel_of_products_is_the_linear_map():
+    """k(x, z) = xᵀ z: features are a rotation of the parent, so both families are one model."""
+    X = REALS - REALS.mean(axis=0)  # a kernel knows no centre
+    shared = {"covariance_prior": np.eye(2), "mean_precision_prior": 0.01}
+    kernel = KernelPosterior("linear", ridge=0.3, **shared).start(X)
+    linear = GaussianPosterior("diag", transition_precision_prior=0.3 * np.eye(2), **shared)
+    W = some_edges(X, np.random.default_rng(1))
+    ours, other = kernel.update(X, W), linear.start(X).update(X, W)
+    for ask in ("expected_log_conditional", "log_predictive"):
+        np.testing.assert_allclose(getattr(ours, ask)(X, X), getattr(other, ask)(X, X), rtol=1e-9)
+    assert ours.kl() == pytest.approx(other.kl(), rel=1e-9)
+
+
+def test_the_mean_of_a_kernel_posterior_is_the_ridge_regression():
+    """KernelMutation's refit is the mode of the same weights, but for the prior of the offset."""
+    posterior = KernelPosterior(ridge=0.2, mean_precision_prior=1e-9).start(REALS)
+    W = some_edges(REALS, np.random.default_rng(1))
+    mode = posterior.mutation_.refit(REALS, W)
+    means = posterior.update(REALS, W).mean().means(REALS)
+    np.testing.assert_allclose(means, mode.means(REALS), atol=1e-6)  # κ = 1e-9 of 11 edges
+
+
+def test_a_kernel_posterior_doubts_what_it_has_not_seen():
+    X = np.linspace(0.0, 1.0, 40)[:, None]
+    q = KernelPosterior(gamma=20.0).start(X)
+    q = q.update(X, np.eye(40, k=-1) * (np.arange(40) < 20))  # edges among the first half alone
+    seen, unseen = q.log_predictive(q.mean().means(X), X).diagonal()[[5, 35]]
+    assert seen > unseen + 1.0

@@ -79,10 +79,11 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     Parameters
     ----------
     mutation : str or Posterior, default="gaussian"
-        How a child differs from its parent: "gaussian", "parzen", "iid", "mixture", "columns"
-        (each column by itself), "categorical", "poisson", or a posterior from
-        `outtrees.mutations.posteriors` with priors of its own. "auto" fits six families once
-        each, and mixes them with the weights that predict every record best from all others.
+        How a child differs from its parent: "gaussian", "parzen", "iid", "kernel" (a smooth
+        function of the parent), "mixture", "columns" (each column by itself), "categorical",
+        "poisson", or a posterior from `outtrees.mutations.posteriors` with priors of its own.
+        "auto" fits seven families once each, and mixes them with the weights that predict every
+        record best from all others.
     n_components : int or None, default=None
         The number of clouds of a "mixture"; those not needed empty out. None: 1.
     weight_concentration_prior : float or None, default=None
@@ -96,7 +97,8 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     tol : float, default=1e-4
         The fit ends after two steps in a row that raise the bound by tol nats or less.
     n_init : int, default=1
-        The number of starts where the start is random ("mixture", "columns").
+        The number of starts where the start is random ("mixture", "columns", "kernel" with fewer
+        landmarks than records).
     n_jobs : int, default=None
         The number of families fitted at the same time for "auto".
     random_state : int, RandomState, Generator or None, default=None

@@ -16,6 +16,7 @@ from outtrees.learning.variational import VariationalFit, fit_posterior, variati
 from outtrees.mutations.checks import Array, as_generator
 from outtrees.mutations.posteriors import (
     GaussianPosterior,
+    KernelPosterior,
     MixturePosterior,
     Posterior,
     ProductPosterior,
@@ -64,17 +65,19 @@ def leave_one_out(
     result = np.empty(len(records))
     for u in range(len(records)):
         others = np.delete(np.arange(len(records)), u)
-        one, rest = records[[u]], records[others]
-        change = -posterior._statistics_of(one, rest, W[u, others][None])
-        children = others[W[others, u] > _LEAST_EDGE]
         # Where parents do not matter, children would have been the same without u.
-        if len(children) and not posterior.parent_free:
-            lost = W[children, u][:, None]
-            change -= posterior._statistics_of(records[children], one, lost)
-            adopted = lost * _other_parents(trees, children, others)
-            change += posterior._statistics_of(records[children], rest, adopted)
-        without = posterior._with_statistics(total + change)
-        result[u] = logsumexp(without._log_predictive(one, rest)) - np.log(len(others))
+        likely = (W[others, u] > _LEAST_EDGE) & (not posterior.parent_free)
+        children = others[likely]
+        # Statistics are linear in the weights, so all that changes is taken in one go.
+        change = np.zeros((1 + len(children), len(records)))
+        change[0] = -W[u]
+        change[1:, u] = -W[children, u]
+        change[1:, others] = W[children, u][:, None] * _other_parents(trees, children, others)
+        rows = records[np.append(u, children)]
+        statistics = total + posterior._statistics_of(rows, records, change)
+        without = posterior._with_statistics(statistics)
+        log_pairs = without._log_predictive(rows[:1], records[others])
+        result[u] = logsumexp(log_pairs) - np.log(len(others))
     return result
 
 
@@ -98,8 +101,9 @@ def default_families(n_records: int) -> dict[str, Posterior]:
     """Return the families that `BayesianOutTree(mutation="auto")` mixes.
 
     Clouds around the parent and elsewhere, clouds alone (up to one for every 32 records, of which
-    those not needed empty out), curves (children displaced by one or two linear maps), and columns
-    with values of their own, such as counts and codes, at two scales.
+    those not needed empty out), curves (children displaced by one or two linear maps, or drawn to
+    a smooth function of the parent), and columns with values of their own, such as counts and
+    codes, at two scales.
     """
     many = max(2, n_records // 32)
     map_ = GaussianPosterior(prior_strength=0.1)
@@ -109,6 +113,7 @@ def default_families(n_records: int) -> dict[str, Posterior]:
         "clouds": MixturePosterior(n_iid=many, n_local=0),
         "linear map": GaussianPosterior(start_correlation=0.9),
         "cloud + 2 linear maps": MixturePosterior(n_iid=1, n_local=2, local=map_),
+        "kernel": KernelPosterior(),
         "columns": ProductPosterior(MixturePosterior(n_iid=2)),
         "columns, sharp": ProductPosterior(sharp),
     }

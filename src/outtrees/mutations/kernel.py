@@ -100,18 +100,8 @@ class KernelMutation(Mutation):
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
-        if not callable(self.kernel):
-            check_option(owner, "kernel", self.kernel, KERNELS)
-        if self.gamma != "scale":
-            check_number(owner, "gamma", self.gamma, 0, open_low=True)
-        check_number(owner, "ridge", self.ridge, 0, open_low=True)
-        if self.n_landmarks is not None:
-            check_count(owner, "n_landmarks", self.n_landmarks, 1)
-        check_option(owner, "covariance", self.covariance, ("diag", "spherical"))
+        check_kernel_options(owner, self)
         check_number(owner, "prior_strength", self.prior_strength, 0)
-        check_number(owner, "reg_covar", self.reg_covar, 0)
-        if self.start_correlation is not None:
-            check_number(owner, "start_correlation", self.start_correlation, 0, 1)
 
     # Start -----------------------------------------------------------------------------------
 
@@ -319,6 +309,21 @@ class KernelMutation(Mutation):
         return -0.5 * self.ridge * float((norms / self.variances).sum()) + cov_.log_prior_cov(
             self.mutation_cov, self.prior_cov, self.prior_strength
         )
+
+
+def check_kernel_options(owner: str, options: Any) -> None:
+    """Refuse wrong options of a kernel, its landmarks, the noise and the start."""
+    if not callable(options.kernel):
+        check_option(owner, "kernel", options.kernel, KERNELS)
+    if options.gamma != "scale":
+        check_number(owner, "gamma", options.gamma, 0, open_low=True)
+    check_number(owner, "ridge", options.ridge, 0, open_low=True)
+    if options.n_landmarks is not None:
+        check_count(owner, "n_landmarks", options.n_landmarks, 1)
+    check_option(owner, "covariance", options.covariance, ("diag", "spherical"))
+    check_number(owner, "reg_covar", options.reg_covar, 0)
+    if options.start_correlation is not None:
+        check_number(owner, "start_correlation", options.start_correlation, 0, 1)
 
 
 def _basis(K: Array) -> Array:

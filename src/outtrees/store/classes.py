@@ -20,6 +20,7 @@ CLASSES: dict[str, str] = {
     "GaussianPosterior": "outtrees.mutations.posteriors.gaussian",
     "GaussianPrior": "outtrees.mutations.posteriors.gaussian_prior",
     "InverseWishart": "outtrees.mutations.posteriors.inverse_wishart",
+    "KernelPosterior": "outtrees.mutations.posteriors.kernel",
     "MixturePosterior": "outtrees.mutations.posteriors.mixture",
     "PoissonPosterior": "outtrees.mutations.posteriors.poisson",
     "ProductPosterior": "outtrees.mutations.posteriors.product",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from outtrees.mutations.posteriors.base import Posterior
 from outtrees.mutations.posteriors.categorical import CategoricalPosterior
 from outtrees.mutations.posteriors.gaussian import GaussianPosterior
+from outtrees.mutations.posteriors.kernel import KernelPosterior
 from outtrees.mutations.posteriors.mixture import MixturePosterior
 from outtrees.mutations.posteriors.poisson import PoissonPosterior
 from outtrees.mutations.posteriors.product import ProductPosterior
@@ -15,6 +16,7 @@ __all__ = [
     "POSTERIORS",
     "CategoricalPosterior",
     "GaussianPosterior",
+    "KernelPosterior",
     "MixturePosterior",
     "PoissonPosterior",
     "Posterior",
@@ -26,6 +28,7 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
     "gaussian": GaussianPosterior,
     "parzen": lambda: GaussianPosterior(transition="identity"),
     "iid": lambda: GaussianPosterior(transition="zero"),
+    "kernel": KernelPosterior,
     "mixture": MixturePosterior,
     "columns": lambda: ProductPosterior(MixturePosterior(n_local=2)),
     "categorical": CategoricalPosterior,

@@ -10,16 +10,14 @@ import numpy as np
 from outtrees.mutations import covariance as cov_
 from outtrees.mutations.checks import Array, check_number, check_option
 from outtrees.mutations.gaussian import GaussianMutation
-from outtrees.mutations.normal import log_normal
-from outtrees.mutations.posteriors.base import Posterior
-from outtrees.mutations.posteriors.gaussian_prior import GaussianPrior, gaussian_prior
-from outtrees.mutations.posteriors.inverse_wishart import InverseWishart
+from outtrees.mutations.posteriors.gaussian_prior import gaussian_prior
+from outtrees.mutations.posteriors.regression import RegressionPosterior
 
 TRANSITIONS = ("full", "identity", "zero")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GaussianPosterior(Posterior):
+class GaussianPosterior(RegressionPosterior):
     """Child − m = transition · (parent − m) + offset + noise, with a conjugate prior.
 
     With y the child (less the parent for "identity"), z the parent and a constant (as far as
@@ -180,11 +178,6 @@ class GaussianPosterior(Posterior):
         )
 
     @property
-    def n_features(self) -> int | None:
-        """The number of columns, None before `start`."""
-        return None if self.prior_ is None else len(self.prior_.centre)
-
-    @property
     def parent_free(self) -> bool:
         """Whether records are independent."""
         return self.transition == "zero"
@@ -193,17 +186,7 @@ class GaussianPosterior(Posterior):
     def _offset_is_free(self) -> bool:
         return self.transition != "identity" if self.fit_offset is None else self.fit_offset
 
-    # Statistics: weight, Σ W y yᵀ, Σ W y zᵀ, Σ W z zᵀ -------------------------------------------
-
-    @property
-    def statistics(self) -> Array:
-        """Σ W, Σ W y yᵀ, Σ W y zᵀ and Σ W z zᵀ in one vector."""
-        return self.statistics_
-
-    def _moments(self) -> tuple[float, Array, Array, Array]:
-        D, H = self.prior_.coefficients.shape
-        weight, yy, yz, zz = np.split(self.statistics_, np.cumsum([1, D * D, D * H]))
-        return float(weight[0]), yy.reshape(D, D), yz.reshape(D, H), zz.reshape(H, H)
+    # Statistics ------------------------------------------------------------------------------
 
     def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
         by_child, by_parent = weights.sum(axis=1), weights.sum(axis=0)
@@ -230,52 +213,15 @@ class GaussianPosterior(Posterior):
             return np.concatenate([[weight], scatter.ravel()])
         return np.concatenate([[weight], scatter.ravel(), total, [weight]])
 
-    def _with_statistics(self, statistics: Array) -> Self:
-        prior: GaussianPrior = self.prior_
-        held = replace(self, statistics_=statistics)
-        N, yy, yz, zz = held._moments()
-        if prior.noise.dof + N <= 0 or N < -1e-6:
-            raise ValueError(f"GaussianPosterior expects a weight >= 0, but got {N:g}.")
-        K = prior.gram + (zz + zz.T) / 2
-        weighted0 = prior.coefficients @ prior.gram
-        right = weighted0 + yz
-        B = np.linalg.solve(K, right.T).T if K.size else right
-        # Ψ₀ + Σ W (y − Bz)(y − Bz)ᵀ + (B − B₀) K₀ (B − B₀)ᵀ: sums of squares, no difference of
-        # large numbers where B is the maximum.
-        change = B - prior.coefficients
-        residual = yy - B @ yz.T - yz @ B.T + B @ zz @ B.T
-        scatter = prior.noise.scatter + residual + change @ prior.gram @ change.T
-        scatter = cov_.restrict(scatter, self.covariance)
-        cov_.cholesky(scatter, "the posterior scatter")  # refuses what is no posterior
-        cov_.cholesky(K, "the posterior precision of the transition")
-        noise = InverseWishart(self.covariance, prior.noise.dof + N, scatter)
-        return replace(held, coefficients=B, gram=K, noise=noise)
-
-    # Densities ---------------------------------------------------------------------------------
-
-    def _means(self, parents: Array) -> tuple[Array, Array]:
-        """Return the expected child of each parent (n, D), and zᵀ K⁻¹ z (n,)."""
-        m, B = self.prior_.centre, self.coefficients
+    def _design(self, parents: Array) -> tuple[Array, Array]:
+        m = self.prior_.centre
         columns = [parents - m] if self.transition == "full" else []
         if self._offset_is_free:
             columns.append(np.ones((len(parents), 1)))
         z = np.hstack(columns) if columns else np.empty((len(parents), 0))
-        base = parents if self.transition == "identity" else m
-        doubt = np.zeros(len(parents))
-        if z.size:
-            doubt = np.sum(z.T * np.linalg.solve(self.gram, z.T), axis=0)
-        return base + z @ B.T, doubt
+        return (parents if self.transition == "identity" else m), z
 
-    def _expected(self, children: Array, parents: Array) -> Array:
-        means, doubt = self._means(parents)
-        log_pairs = log_normal(children, means, self.noise.harmonic_mean, "the posterior scatter")
-        D = children.shape[1]
-        log_pairs -= 0.5 * (self.noise.log_det_excess() + D * doubt)
-        return log_pairs
-
-    def _predictive(self, children: Array, parents: Array) -> Array:
-        means, doubt = self._means(parents)
-        return self.noise.log_student(children, means, 1.0 + doubt)
+    # Densities ---------------------------------------------------------------------------------
 
     def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
         if self.parent_free:
@@ -293,25 +239,7 @@ class GaussianPosterior(Posterior):
     def _log_predictive_child(self, children: Array) -> Array:
         return self._predictive(children, children[:1])[:, 0]
 
-    def _log_root(self, X: Array) -> Array:
-        prior: GaussianPrior = self.prior_
-        spread = np.array([1.0 + 1.0 / prior.root_precision])
-        return prior.root_noise.log_student(X, prior.centre[None], spread)[:, 0]
-
-    # Divergence and draws ----------------------------------------------------------------------
-
-    def _kl(self) -> float:
-        prior: GaussianPrior = self.prior_
-        change = self.coefficients - prior.coefficients
-        K, K0 = self.gram, prior.gram
-        D, H = change.shape
-        result = self.noise.kl(prior.noise)
-        if H:
-            moved = change @ K0 @ change.T
-            log_dets = cov_.log_determinant(K, "K") - cov_.log_determinant(K0, "K₀")
-            result += 0.5 * D * (float(np.trace(np.linalg.solve(K, K0))) - H + log_dets)
-            result += 0.5 * float(np.sum(self.noise.expected_precision * moved))
-        return result
+    # Parameters ----------------------------------------------------------------------
 
     def _mutation(
         self, B: Array, cov: Array, root: tuple[Array, Array] | None = None
@@ -342,30 +270,11 @@ class GaussianPosterior(Posterior):
         return self._mutation(self.coefficients, self.noise.harmonic_mean, root)
 
     def _draw(self, rng: np.random.Generator, root_record: Array | None) -> GaussianMutation:
-        prior: GaussianPrior = self.prior_
-        cov = self.noise.draw(rng)
-        D, H = self.coefficients.shape
-        rows = cov_.cholesky(cov, "the drawn covariance") @ rng.standard_normal((D, H))
-        B = self.coefficients
-        if H:
-            # With K = L Lᵀ, noise Lᵀ⁻¹ from the right has covariance K⁻¹.
-            B = B + np.linalg.solve(cov_.cholesky(self.gram, "K").T, rows.T).T
-        return self._mutation(B, cov, prior.draw_root(rng, root_record))
+        return self._mutation(*self._drawn(rng), self.prior_.draw_root(rng, root_record))
 
     def _log_prior_ratio(self, mutation: GaussianMutation) -> float:
-        prior: GaussianPrior = self.prior_
-        m, cov = prior.centre, mutation.mutation_cov
-        A = mutation.transition_matrix
-        columns = [A] if self.transition == "full" else []
+        m, A = self.prior_.centre, mutation.transition_matrix
+        columns = [A] if self.transition == "full" else [np.empty((len(m), 0))]
         if self._offset_is_free:
             columns.append((mutation.offset + A @ m - m)[:, None])
-        result = prior.noise.log_ratio(self.noise, cov)
-        if columns:
-            B, precision = np.hstack(columns), cov_.inverse(cov)
-            for sign, mean, K in (
-                (1.0, prior.coefficients, prior.gram),
-                (-1.0, self.coefficients, self.gram),
-            ):
-                quadratic = np.sum(precision * ((B - mean) @ K @ (B - mean).T))
-                result += 0.5 * sign * (len(cov) * cov_.log_determinant(K, "K") - quadratic)
-        return float(result)
+        return self._log_ratio(np.hstack(columns), mutation.mutation_cov)

@@ -182,7 +182,7 @@ class MixturePosterior(Posterior):
                 bound[k] = log_weights[k] + getattr(part, pairs[name])(children, parents)
         total = np.full((len(children), 1), -np.inf)
         if free:
-            total = logsumexp(np.stack(list(free.values())), axis=0)[:, None]
+            total = np.logaddexp.reduce(list(free.values()))[:, None]
         for matrix in bound.values():
             total = np.logaddexp(total, matrix)
         return free, bound, total
@@ -230,7 +230,7 @@ class MixturePosterior(Posterior):
         reached = np.where(np.isneginf(total), 0.0, total)  # impossible pairs have no shares
         shares: dict[int, Array] = {}
         if free:
-            log_free = logsumexp(np.stack(list(free.values())), axis=0)
+            log_free = np.logaddexp.reduce(list(free.values()))
             by_child = (weights * np.exp(log_free[:, None] - reached)).sum(axis=1)
             split = np.where(np.isneginf(log_free), 0.0, log_free)
             shares = {k: by_child * np.exp(value - split) for k, value in free.items()}

@@ -10,6 +10,7 @@ from outtrees.mutations.base import Mutation
 from outtrees.mutations.categorical import CategoricalMutation
 from outtrees.mutations.checks import Array
 from outtrees.mutations.gaussian import GaussianMutation
+from outtrees.mutations.kernel import KernelMutation
 from outtrees.mutations.mixture import MixtureMutation
 from outtrees.mutations.poisson import PoissonMutation
 from outtrees.mutations.product import ProductMutation
@@ -30,6 +31,9 @@ def named_parameters(mutation: Mutation) -> dict[str, Array]:
         if mutation.transition == "full":
             names.insert(0, "transition_matrix")
         return {name: getattr(mutation, name) for name in [*names, "mutation_cov"]}
+    if isinstance(mutation, KernelMutation):
+        names = ["kernel_weights", "offset", "mutation_cov"]
+        return {name: getattr(mutation, name) for name in names}
     if isinstance(mutation, PoissonMutation):
         return {name: getattr(mutation, name) for name in ("immigration", "branching")}
     if isinstance(mutation, CategoricalMutation):
