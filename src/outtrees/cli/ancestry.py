@@ -66,6 +66,10 @@ _model = together(
                  "best (knn); auto: all, unless that is too much."),
     click.option("--n-candidates", type=click.IntRange(min=1), default=20, show_default=True,
                  help="How many parents of each record take part, with knn."),
+    click.option("--calibrate", type=click.Path(), metavar="FILE", help="CSV of child and parent: "
+                 "some known parents, from which is learned how much each column should count."),
+    click.option("--max-children", type=click.IntRange(min=1), metavar="N", help="Also tell "
+                 "supports if no record has more children (sampled)."),
     click.option("--checkpoint", type=click.Path(), metavar="FILE", help="Keep what the fit has "
                  "reached there; a run that was killed goes on from it."),
 )  # fmt: skip
@@ -116,6 +120,8 @@ def command(**options: Any) -> None:
         model = make_model(Ancestry, given, options)
         with told_progress(screen, options["max_iter"]) as progress:
             fit(model, given, progress, options["checkpoint"])
+        if given.calibrate:
+            model.calibrate(given.calibrate)
         for warning in model.warnings_:
             screen.warn(warning)
         found = find(model, options)

@@ -36,6 +36,10 @@ class Lineage:
     that does not follow the tree at all is recognised by ε_c near 1. The weights w and ε are
     learned. Dates with a strict order have no background.
 
+    Once fitted, a column may be given another say (`exponents`): its factor [...]^λ_c, and g_c^λ_c
+    in the density of a root. Such weights are no densities any more, and no fit uses them; see
+    `outtrees.learning.exponents`.
+
     Parameters
     ----------
     kernels : sequence of ColumnKernel
@@ -51,6 +55,7 @@ class Lineage:
     _: KW_ONLY
     step_weights: Any = field(default=None, repr=False)  # (K,)
     outlier_shares: Any = field(default=None, repr=False)  # (C,), ε
+    exponents: Any = field(default=None, repr=False)  # (C,), λ; None: 1 for all
 
     def start(self, values: Sequence[Array]) -> Self:
         """Return the lineage with starting parameters for columns of cells (T, D_c)."""
@@ -59,7 +64,9 @@ class Lineage:
         weights = np.full(K, 0.1 / max(K - 1, 1))
         weights[0] = 1.0 if K == 1 else 0.9
         shares = np.array([0.002 if self._has_background(k) else 0.0 for k in kernels])
-        return replace(self, kernels=kernels, step_weights=weights, outlier_shares=shares)
+        return replace(
+            self, kernels=kernels, step_weights=weights, outlier_shares=shares, exponents=None
+        )
 
     def _has_background(self, kernel: ColumnKernel) -> bool:
         if isinstance(kernel, GivenWeights) or (isinstance(kernel, Waiting) and kernel.strict):
@@ -91,7 +98,8 @@ class Lineage:
         rows = []
         for c in range(len(self.kernels)):
             follows, alone = self._two_ways(pairs, c, k)
-            rows.append(np.logaddexp(follows, alone) if alone is not None else follows)
+            row = np.logaddexp(follows, alone) if alone is not None else follows
+            rows.append(row if self.exponents is None else self.exponents[c] * row)
         return np.array(rows).reshape(len(self.kernels), len(pairs.child))
 
     def _two_ways(self, pairs: LineagePairs, c: int, k: int) -> tuple[Array, Array | None]:
@@ -120,7 +128,14 @@ class Lineage:
 
     def log_root(self, values: Sequence[Array]) -> Array:
         """Return the log-density of records without a parent (n,)."""
-        return np.sum([k.log_alone(v) for k, v in zip(self.kernels, values, strict=True)], axis=0)
+        return np.asarray(self.log_alone(values).sum(axis=0))
+
+    def log_alone(self, values: Sequence[Array]) -> Array:
+        """Return the log-density of each column of records without a parent (C, n)."""
+        rows = [k.log_alone(v) for k, v in zip(self.kernels, values, strict=True)]
+        if self.exponents is not None:
+            rows = [power * row for power, row in zip(self.exponents, rows, strict=True)]
+        return np.array(rows)
 
     # Learning ------------------------------------------------------------------------------
 
