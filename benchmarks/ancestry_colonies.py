@@ -1,6 +1,5 @@
-"""Claim: in colonies of cells, supports are calibrated once the parents of some colonies are known
-(`Ancestry.calibrate`) and mothers have two daughters at most (`limited_parents`); and why not
-before.
+"""Claim: in colonies of cells, known parents of some colonies (`Ancestry.calibrate`) and at most
+two daughters (`limited_parents`) halve how far supports of others are off; and why they are.
 
 Reads ../shared/data/ancestry/lineage_intmemoir, 107 colonies of mouse cells. Prints
 
