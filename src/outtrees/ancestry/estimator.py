@@ -455,7 +455,7 @@ class Ancestry(Exports, BaseEstimator):
         max_children: int,
         min_support: float = 0.1,
         *,
-        n_sweeps: int = 2000,
+        n_sweeps: int = 8000,
         n_chains: int = 4,
         random_state: Any = None,
     ) -> Table:
