@@ -83,7 +83,7 @@ MOVES = {
         *[c.edge, c.parent, c.children, u],
     ),
     "parents": lambda c, u, w: kernels.exchange_parents(
-        *[c.state, *c.lists.arrays[:3], c.edge, c.parent, c.children, u, w]
+        *[c.state, *c.lists.arrays[:4], c.edge, c.parent, c.children, u, w]
     ),
     "places": lambda c, u, w: kernels.exchange_places(
         *[c.state, *c.lists.arrays[:4], c.edge, c.parent, c.children, c.moved, u, w]

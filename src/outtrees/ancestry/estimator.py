@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from outtrees.ancestry import later, questions, reporting
+from outtrees.ancestry import calibrating, later, limiting, questions, reporting
 from outtrees.ancestry.columns import DateOptions, ModelColumn, model_columns
 from outtrees.ancestry.exports import Exports
 from outtrees.ancestry.fitted import Fitted
@@ -25,7 +26,7 @@ from outtrees.ancestry.memory import checked_plan
 from outtrees.errors import NoSpanningTreeError, RecordsError
 from outtrees.estimators.validation import check_params
 from outtrees.learning.candidates import Constraints, PossibleEdges, constraints
-from outtrees.learning.candidates.lost import lost_mass
+from outtrees.learning.candidates.lost import LostMass, lost_mass
 from outtrees.mutations.checks import as_generator
 from outtrees.records import Records, read_records
 from outtrees.views.tables import Table
@@ -272,14 +273,7 @@ class Ancestry(Exports, BaseEstimator):
         self.dropped_mass_ = None
         if plan.way == "knn":
             self._say("probability of parents that are no candidates")
-            self.dropped_mass_ = lost_mass(
-                fit.lineage,
-                self.column_values_,
-                given,
-                self.edges_,
-                roots=self.roots,
-                root_rate=fit.root_rate,
-            )
+            self.dropped_mass_ = self._dropped_mass(given)
         self.warnings_ = [plan.why] * bool(plan.why) + reporting.careful_words(self)
         if not fit.converged:
             warnings.warn(
@@ -288,6 +282,16 @@ class Ancestry(Exports, BaseEstimator):
                 stacklevel=2,
             )
         return self
+
+    def _dropped_mass(self, given: Constraints) -> LostMass:
+        return lost_mass(
+            self.lineage_,
+            self.column_values_,
+            given,
+            self.edges_,
+            roots=self.roots,
+            root_rate=self.root_rate_,
+        )
 
     def _say(self, text: str) -> None:
         """Tell the display of progress, if it takes words, what is under way."""
@@ -369,6 +373,31 @@ class Ancestry(Exports, BaseEstimator):
             )
         return self._bundle
 
+    def calibrate(self, parents: Mapping[str, str | None]) -> Self:
+        """Learn from known parents how much each column should count, and count it so from now on.
+
+        Supports rest on what the model takes for granted, above all that records change
+        independently of each other given their parents. Where that is not so (cells that push each
+        other, columns that tell the same) they are too modest or too sure, which the parents of
+        some records show. Each kind of column gets the exponent λ of its probabilities that makes
+        these parents most probable, held near 1 by a prior: `lineage_.exponents`, in words in
+        `describe`. All later answers use it; `log_likelihood_` remains that of the fit.
+
+        The parents given here are not imposed on the trees, so that their own supports can be
+        compared with the truth; but the honest test are other records than these.
+
+        Parameters
+        ----------
+        parents : mapping of str to str
+            From a child to its parent, None for a root; at least 20 that the fit was not told.
+        """
+        learned = calibrating.calibrated(self.fitted, parents)
+        self.lineage_ = learned.lineage
+        self._bundle = None
+        if getattr(self, "dropped_mass_", None) is not None:
+            self.dropped_mass_ = self._dropped_mass(self._constraints())
+        return self
+
     # Who came from whom ----------------------------------------------------------------------
 
     @property
@@ -411,13 +440,38 @@ class Ancestry(Exports, BaseEstimator):
 
     @property
     def log_likelihood_(self) -> float:
-        """Log Z of the records: the log of the sum over all trees."""
-        return self.fitted.trees.log_z
+        """Log Z of the records: the log of the sum over all trees, columns counting as fitted."""
+        if self.lineage_.exponents is None:
+            return self.fitted.trees.log_z
+        plain = replace(self.lineage_, exponents=None)
+        return replace(self.fitted, lineage=plain).trees.log_z
 
     @property
     def records_(self) -> Table:
         """Each record's parent, support, root probability, expected children and log-density."""
         return questions.records_table(self.fitted)
+
+    def limited_parents(
+        self,
+        max_children: int,
+        min_support: float = 0.1,
+        *,
+        n_sweeps: int = 8000,
+        n_chains: int = 4,
+        random_state: Any = None,
+    ) -> Table:
+        """Return child, parent, support, error, rank if no record has more children than that.
+
+        For cells, which divide into two, or whatever else is known to have few children. No exact
+        formula is known for such trees, so supports are sampled (`outtrees.trees.limited`); `error`
+        is their Monte-Carlo error, 0 in groups where the limit cannot bind. The fitted parameters
+        are those without the limit, and so is everything else that this class answers.
+        """
+        seed = self.random_state if random_state is None else random_state
+        found = limiting.limited_supports(
+            self.fitted, max_children, n_sweeps, n_chains, as_generator(seed)
+        )
+        return limiting.limited_table(found, self.fitted, min_support)
 
     def predict_labels(self, n_trees: int = 500, random_state: Any = None) -> Table:
         """Return the distribution of each unknown label, with its Monte-Carlo error."""

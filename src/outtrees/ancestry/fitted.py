@@ -81,8 +81,7 @@ class Fitted:
     @cached_property
     def log_alone(self) -> Array:
         """Log-density of each column and record without a parent (C, T)."""
-        kernels = zip(self.lineage.kernels, self.values, strict=True)
-        return np.array([kernel.log_alone(cells) for kernel, cells in kernels])
+        return self.lineage.log_alone(self.values)
 
     @cached_property
     def support_of(self) -> dict[tuple[int, int], float]:

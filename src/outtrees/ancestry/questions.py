@@ -34,10 +34,15 @@ class RankedParents(NamedTuple):
 
 def ranked_parents(fitted: Fitted) -> RankedParents:
     """Return the candidate parents of every record, best first."""
+    return ranked(fitted, fitted.trees.edge_marginals, fitted.trees.root_marginals)
+
+
+def ranked(fitted: Fitted, edge_supports: Array, root_supports: Array) -> RankedParents:
+    """Return the candidate parents of every record, best first by these supports (E,) and (T,)."""
     T = len(fitted.records)
     child = np.concatenate([fitted.edges.child, np.arange(T)])
     parent = np.concatenate([fitted.edges.parent, np.full(T, -1)])
-    support = np.concatenate([fitted.trees.edge_marginals, fitted.trees.root_marginals])
+    support = np.concatenate([edge_supports, root_supports])
     order = np.lexsort((parent, -support, child))
     child, parent, support = child[order], parent[order], support[order]
     first = np.searchsorted(child, child)  # where each record's candidates begin

@@ -36,6 +36,12 @@ def parameter_sentences(fitted: Fitted) -> list[str]:
         if share > 0:
             text += f"; {share:.1%} of the cells do not follow their parent"
         sentences.append(text + ".")
+    if lineage.exponents is not None:
+        counted = ", ".join(
+            f"{name} {power:.2f}"
+            for name, power in zip(fitted.names, lineage.exponents, strict=True)
+        )
+        sentences.append(f"columns count as often as known parents ask for: {counted}.")
     if lineage.generations > 1:
         links = ", ".join(f"{k}: {w:.1%}" for k, w in enumerate(lineage.step_weights, start=1))
         sentences.append(f"links between a record and its parent record: {links}.")

@@ -70,6 +70,10 @@ _model = together(
     click.option("--max-iter", type=click.IntRange(min=1), default=100, show_default=True,
                  help="Largest number of iterations."),
     candidate_options,
+    click.option("--calibrate", type=click.Path(), metavar="FILE", help="CSV of child and parent: "
+                 "some known parents, from which is learned how much each column should count."),
+    click.option("--max-children", type=click.IntRange(min=1), metavar="N", help="Also tell "
+                 "supports if no record has more children (sampled)."),
     checkpoint_option,
 )  # fmt: skip
 
@@ -119,6 +123,8 @@ def command(**options: Any) -> None:
         model = make_model(Ancestry, given, options)
         with told_progress(screen, options["max_iter"]) as progress:
             fit(model, given, progress, options["checkpoint"])
+        if given.calibrate:
+            model.calibrate(given.calibrate)
         for warning in model.warnings_:
             screen.warn(warning)
         found = find(model, options)

@@ -39,6 +39,7 @@ class Given(NamedTuple):
     notes: list[str]  # sentences on how something was read
     cost: Cost
     warning: str = ""  # if not all pairs of records take part
+    calibrate: dict[str, str | None] | None = None  # known parents that are not imposed
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -90,6 +91,17 @@ def load(options: Mapping[str, Any]) -> Given:
         notes=notes,
         cost=cost,
         warning=warning,
+        calibrate=_calibrate(options, place),
+    )
+
+
+def _calibrate(options: Mapping[str, Any], place: Mapping[str, int]) -> Any:
+    if options["calibrate"] is None:
+        return None
+    from outtrees.cli.known_parents import read_known_parents
+
+    return read_known_parents(
+        options["calibrate"], place, options["encoding"], options["max_bytes"]
     )
 
 

@@ -13,22 +13,27 @@ from outtrees.cli.running import shortened
 from outtrees.cli.screen import Screen
 
 PARENTS, RECORDS, LABELS = "parents.csv", "records.csv", "labels.csv"
+LIMITED = "parents_limited.csv"
 TREES = ("tree.newick", "tree.nexus", "tree.graphml")
 REPORT = "report.html"
-FILES = (PARENTS, RECORDS, LABELS, *TREES, MODEL, REPORT)
+FILES = (PARENTS, RECORDS, LABELS, LIMITED, *TREES, MODEL, REPORT)
 
 
 class Found(NamedTuple):
-    """Tables that are both printed and written: labels are sampled, so they are made once."""
+    """Tables that are both printed and written: some are sampled, so they are made once."""
 
     parents: dict[str, list[Any]]
     labels: dict[str, list[Any]] | None
+    limited: dict[str, list[Any]] | None
 
 
 def find(model: Any, options: Mapping[str, Any]) -> Found:
-    """Return the tables of parents and labels."""
+    """Return the tables of parents, of labels, and of parents under a limit on children."""
     labels = dict(model.predict_labels()) if options["label"] else None
-    return Found(dict(model.parents(options["min_support"])), labels)
+    limited = None
+    if options["max_children"] is not None:
+        limited = dict(model.limited_parents(options["max_children"], options["min_support"]))
+    return Found(dict(model.parents(options["min_support"])), labels, limited)
 
 
 def writers(
@@ -45,6 +50,8 @@ def writers(
         nexus: model.to_nexus,
         graphml: model.to_graphml,
     }
+    if found.limited is not None:
+        files[LIMITED] = csv_writer(found.limited)
     if found.labels is not None:
         files[LABELS] = csv_writer(found.labels)
     files |= model_writer(screen, model)
@@ -99,6 +106,13 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
             )
         ],
     )
+    if found.limited is not None:
+        screen.say(
+            f"\nprobable parents if no record has more than {options['max_children']} children "
+            "(sampled, with their Monte-Carlo errors):"
+        )
+        screen.table(found.limited, bar="support", whole=where_whole(options["out"], LIMITED))
+        screen.summary["parents_limited"] = found.limited
     if found.labels is not None:
         screen.say("\nlabels (sampled, with their Monte-Carlo errors):")
         screen.table(found.labels, whole=where_whole(options["out"], LABELS))

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from outtrees.records import Records
 
 # Options of `outtrees ancestry` that make no sense for many populations: names of single records,
-# matrices of all pairs, and checkpoints, which every population is.
+# matrices of all pairs, and checkpoints, which every population is; and what is asked of one fit.
 _ELSEWHERE = {
     "group": None,
     "distances": None,
     "log_weights": None,
     "root": None,
     "checkpoint": None,
+    "calibrate": None,
+    "max_children": None,
 }
 
 

@@ -146,15 +146,24 @@ def _sum_below(  # type: ignore[no-untyped-def]
 
 @compiled
 def exchange_parents(  # type: ignore[no-untyped-def]
-    state, start, to, log_weight, edge, parent, children, u, w
+    state, start, to, log_weight, log_root, edge, parent, children, u, w
 ):
-    """Let u and w, neither above the other, exchange their parents; accept or go back."""
-    if u == w or parent[u] < 0 or parent[w] < 0 or parent[u] == parent[w]:
+    """Let u and w, neither above the other, exchange their parents; accept or go back.
+
+    One of them may be a root: then the other becomes one.
+    """
+    if u == w or parent[u] == parent[w]:
         return
-    there, back = _find(start, to, u, parent[w]), _find(start, to, w, parent[u])
-    if there < 0 or back < 0 or _is_above(parent, u, w) or _is_above(parent, w, u):
+    there = _find(start, to, u, parent[w]) if parent[w] >= 0 else -1
+    back = _find(start, to, w, parent[u]) if parent[u] >= 0 else -1
+    if (there < 0 and parent[w] >= 0) or (back < 0 and parent[u] >= 0):
         return
-    odds = log_weight[there] + log_weight[back] - log_weight[edge[u]] - log_weight[edge[w]]
+    if _is_above(parent, u, w) or _is_above(parent, w, u):
+        return
+    odds = log_weight[there] if there >= 0 else log_root[u]
+    odds += log_weight[back] if back >= 0 else log_root[w]
+    odds -= log_weight[edge[u]] if edge[u] >= 0 else log_root[u]
+    odds -= log_weight[edge[w]] if edge[w] >= 0 else log_root[w]
     if math.log(1.0 - uniform(state)) < odds:
         _hang(edge, parent, children, to, u, there)
         _hang(edge, parent, children, to, w, back)
@@ -249,7 +258,9 @@ def sweep(  # type: ignore[no-untyped-def]
                     w,
                 )
             if price == np.inf:
-                exchange_parents(state, start, to, log_weight, edge, parent, children, u, w)
+                exchange_parents(
+                    state, start, to, log_weight, log_root, edge, parent, children, u, w
+                )
                 kind = uniform(state)  # rare, since it looks at every record
                 x = parent[u] if kind < 0.125 else w if kind < 0.25 else -1
                 if x >= 0:

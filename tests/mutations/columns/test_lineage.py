@@ -51,6 +51,23 @@ def test_log_beta_is_the_formula_written_out(generations, strict, background):
     np.testing.assert_allclose(lineage.log_root(values), np.log(np.prod(alone, axis=0)), rtol=1e-10)
 
 
+def test_exponents_are_powers_of_each_column():
+    kernels, values = random_table(1, T=8)
+    plain = away_from_start(Lineage(kernels, 2), values)
+    powers = np.random.default_rng(3).uniform(0.3, 2.0, len(kernels))
+    changed = replace(plain, exponents=powers)
+    child, parent = np.nonzero(~np.eye(8, dtype=bool))
+    pairs = plain.pairs(values, values, child, parent)
+    total = sum(
+        weight * np.prod(np.exp(plain.log_columns(pairs, k)) ** powers[:, None], axis=0)
+        for k, weight in enumerate(plain.step_weights, start=1)
+    )
+    np.testing.assert_allclose(np.exp(changed.log_beta(pairs)), total, rtol=1e-10)
+    alone = np.exp(plain.log_alone(values)) ** powers[:, None]
+    np.testing.assert_allclose(changed.log_root(values), np.log(np.prod(alone, axis=0)), rtol=1e-9)
+    assert changed.start(values).exponents is None
+
+
 def test_time_reaches_the_columns_that_have_a_clock():
     kernels, values = random_table(2, T=8)
     place = ALL_KINDS.index("clock")

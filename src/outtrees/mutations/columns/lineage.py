@@ -50,6 +50,10 @@ class Lineage:
     that does not follow the tree at all is recognised by ε_c near 1. The weights w and ε are
     learned. Dates with a strict order have no background.
 
+    Once fitted, a column may be given another say (`exponents`): its factor [...]^λ_c, and g_c^λ_c
+    in the density of a root. Such weights are no densities any more, and no fit uses them; see
+    `outtrees.learning.exponents`.
+
     Parameters
     ----------
     kernels : sequence of ColumnKernel
@@ -65,6 +69,7 @@ class Lineage:
     _: KW_ONLY
     step_weights: Any = field(default=None, repr=False)  # (K,)
     outlier_shares: Any = field(default=None, repr=False)  # (C,), ε
+    exponents: Any = field(default=None, repr=False)  # (C,), λ; None: 1 for all
 
     def start(self, values: Sequence[Array]) -> Self:
         """Return the lineage with starting parameters for columns of cells (T, D_c)."""
@@ -73,7 +78,9 @@ class Lineage:
         weights = np.full(K, 0.1 / max(K - 1, 1))
         weights[0] = 1.0 if K == 1 else 0.9
         shares = np.array([0.002 if self._has_background(k) else 0.0 for k in kernels])
-        return replace(self, kernels=kernels, step_weights=weights, outlier_shares=shares)
+        return replace(
+            self, kernels=kernels, step_weights=weights, outlier_shares=shares, exponents=None
+        )
 
     def _has_background(self, kernel: ColumnKernel) -> bool:
         if isinstance(kernel, GivenWeights) or (isinstance(kernel, Waiting) and kernel.strict):
@@ -104,10 +111,10 @@ class Lineage:
     def log_columns(self, pairs: LineagePairs, k: int) -> Array:
         """Return log p of each column and edge at k links, background included (C, E)."""
         result = np.empty((len(self.kernels), len(pairs.child)))
-        alone = self._log_outliers(pairs)
+        outliers = self._log_outliers(pairs)
         for stretch in pairs.stretches:
             for c in range(len(self.kernels)):
-                result[c, stretch.rows] = self._two_ways(pairs, stretch, alone, c, k)[1]
+                result[c, stretch.rows] = self._log_column(pairs, stretch, outliers, c, k)
         return result
 
     def _log_outliers(self, pairs: LineagePairs) -> list[Array | None]:
@@ -130,6 +137,13 @@ class Lineage:
         follows = follows + np.log1p(-self.outlier_shares[c])
         return follows, np.logaddexp(follows, outlying[pairs.child[stretch.rows]])
 
+    def _log_column(
+        self, pairs: LineagePairs, stretch: Stretch, outliers: list[Array | None], c: int, k: int
+    ) -> Array:
+        """Return log p of column c at k links, background included, to its exponent."""
+        either = self._two_ways(pairs, stretch, outliers, c, k)[1]
+        return either if self.exponents is None else self.exponents[c] * either
+
     @property
     def _log_step_weights(self) -> Array:
         with np.errstate(divide="ignore"):
@@ -143,7 +157,7 @@ class Lineage:
             steps = [
                 sum(
                     (
-                        self._two_ways(pairs, stretch, outliers, c, k + 1)[1]
+                        self._log_column(pairs, stretch, outliers, c, k + 1)
                         for c in range(len(self.kernels))
                     ),
                     start=log_weight,
@@ -155,7 +169,14 @@ class Lineage:
 
     def log_root(self, values: Sequence[Array]) -> Array:
         """Return the log-density of records without a parent (n,)."""
-        return np.sum([k.log_alone(v) for k, v in zip(self.kernels, values, strict=True)], axis=0)
+        return np.asarray(self.log_alone(values).sum(axis=0))
+
+    def log_alone(self, values: Sequence[Array]) -> Array:
+        """Return the log-density of each column of records without a parent (C, n)."""
+        rows = [k.log_alone(v) for k, v in zip(self.kernels, values, strict=True)]
+        if self.exponents is not None:
+            rows = [power * row for power, row in zip(self.exponents, rows, strict=True)]
+        return np.array(rows)
 
     # Learning ------------------------------------------------------------------------------
 

@@ -1,0 +1,60 @@
+"""From known parents, by identity, to supports that keep their promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from outtrees.ancestry.fitted import Fitted
+from outtrees.ancestry.given import known_parents
+from outtrees.errors import RecordsError
+from outtrees.learning.exponents import Learned, learn_exponents
+
+FEWEST = 20  # known parents; with fewer a fit would only follow its prior
+
+
+def calibrated(fitted: Fitted, parents: Mapping[Any, Any]) -> Learned:
+    """Return the lineage with exponents learned from these parents (None: a root).
+
+    Raises
+    ------
+    RecordsError
+        If they are too few, impossible for the fitted model, or known to it already.
+    """
+    known = known_parents(fitted.records, parents, with_table=False)
+    _check(fitted, known)
+    return learn_exponents(
+        fitted.lineage,
+        fitted.values,
+        fitted.pairs,
+        fitted.edges,
+        known,
+        roots=fitted.roots,
+        root_rate=fitted.root_rate,
+    )
+
+
+def _check(fitted: Fitted, known: Mapping[int, int]) -> None:
+    ids, edges = fitted.records.ids, fitted.edges
+    number = np.bincount(edges.child, minlength=len(ids)) + edges.root_allowed
+    # A record with one possible parent, such as one that the fit was told, teaches nothing.
+    telling = [u for u in known if number[u] > 1]
+    if len(telling) < FEWEST:
+        raise RecordsError(
+            f"at least {FEWEST} known parents of records that could have had another are expected, "
+            f"but there are {len(telling)} (parents that were given to the fit do not count); give "
+            "more, or leave supports as they are"
+        )
+    T = len(ids)
+    code = edges.child.astype(np.int64) * T + edges.parent
+    possible = set(code[fitted.log_weight > -np.inf].tolist())
+    for u, v in known.items():
+        if edges.root_allowed[u] if v < 0 else u * T + v in possible:
+            continue
+        what = "be a root" if v < 0 else f"descend from {ids[v]!r}"
+        raise RecordsError(
+            f"record {ids[u]!r} cannot {what} by the fitted model (dates, groups, forbidden pairs "
+            "or candidates rule it out); correct or leave out that known parent"
+        )

@@ -1,0 +1,84 @@
+"""Supports where no record can have more than so many children: sampled, with their errors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.ancestry.fitted import Fitted
+from outtrees.ancestry.questions import ranked
+from outtrees.trees.limited import limited_trees
+from outtrees.views.tables import Table
+
+Array = NDArray[np.float64]
+_MIXED = 1.05  # the largest R̂ of chains that agree
+
+
+class LimitedSupports(NamedTuple):
+    """Supports of the possible edges and of being a root, under a limit on children."""
+
+    edges: Array  # (E,)
+    edge_errors: Array  # (E,) Monte-Carlo standard errors; 0 where exact
+    roots: Array  # (T,)
+    root_errors: Array  # (T,)
+    r_hat: float  # the largest of any group; 1 where all is exact
+
+
+def limited_supports(
+    fitted: Fitted, max_children: int, n_sweeps: int, n_chains: int, rng: np.random.Generator
+) -> LimitedSupports:
+    """Return the supports if no record has more than `max_children` children.
+
+    Group by group: what one group's records do says nothing of another's. Where no record of a
+    group has more possible children than that, its supports are exact.
+    """
+    trees, T = fitted.trees, len(fitted.records)
+    groups = fitted.edges.groups
+    edges, roots = trees.edge_marginals.copy(), trees.root_marginals.copy()
+    edge_errors, root_errors = np.zeros_like(edges), np.zeros_like(roots)
+    r_hat = 1.0
+    possible = np.bincount(trees.parent[trees.log_weight > -np.inf], minlength=T)
+    place = np.empty(T, dtype=np.intp)
+    for group in np.unique(groups[possible > max_children]):
+        rows, listed = np.flatnonzero(groups == group), np.flatnonzero(groups[trees.child] == group)
+        place[rows] = np.arange(len(rows))
+        found = limited_trees(
+            place[trees.child[listed]],
+            place[trees.parent[listed]],
+            trees.log_weight[listed],
+            trees.log_root[rows],
+            max_children,
+            roots=trees.roots,
+            n_sweeps=n_sweeps,
+            n_chains=n_chains,
+            random_state=rng,
+        )
+        edges[listed], edge_errors[listed] = found.edge_frequencies, found.edge_errors
+        roots[rows], root_errors[rows] = found.root_frequencies, found.root_errors
+        r_hat = max(r_hat, found.r_hat)
+    return LimitedSupports(edges, edge_errors, roots, root_errors, r_hat)
+
+
+def limited_table(found: LimitedSupports, fitted: Fitted, min_support: float) -> Table:
+    """Return the rows (child, parent, support, error, rank); warn where chains disagree."""
+    if found.r_hat > _MIXED:
+        warnings.warn(
+            f"the chains of trees had not mixed (largest R̂ {found.r_hat:.2f}, at most {_MIXED} is "
+            "expected): errors of some supports are larger than said; raise n_sweeps",
+            UserWarning,
+            stacklevel=3,
+        )
+    ids, order = fitted.records.ids, ranked(fitted, found.edges, found.roots)
+    error = np.concatenate([found.edge_errors, found.root_errors])[order.edge]
+    rows = order.support >= min_support
+    columns: dict[str, Any] = {
+        "child": [ids[i] for i in order.child[rows].tolist()],
+        "parent": [ids[i] if i >= 0 else "" for i in order.parent[rows].tolist()],
+        "support": order.support[rows].tolist(),
+        "error": error[rows].tolist(),
+        "rank": order.rank[rows].tolist(),
+    }
+    return Table(columns)

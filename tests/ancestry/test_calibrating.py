@@ -1,0 +1,143 @@
+"""Supports after known parents, and under a limit on children."""
+
+import numpy as np
+import pytest
+
+from outtrees import Ancestry, RecordsError
+from outtrees.ancestry.limiting import limited_supports, limited_table
+from outtrees.datasets import make_outbreak
+from outtrees.store import load, save
+from outtrees.trees.enumeration import EnumeratedDistribution
+
+CASES = {
+    "case": ["a", "b", "c", "d", "e"],
+    "onset": ["2020-03-01", "2020-03-04", "2020-03-05", "2020-03-05", "2020-03-08"],
+    "ward": ["N", "N", "S", "N", "S"],
+}
+
+
+@pytest.fixture(scope="module")
+def outbreak():
+    return make_outbreak(40, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def found(outbreak):
+    kinds = {"ward": "categorical"}
+    return Ancestry(id="case", kinds=kinds, roots="any").fit(
+        outbreak.table, sequences=outbreak.sequences
+    )
+
+
+@pytest.fixture(scope="module")
+def calibrated(found, outbreak):
+    told = {name: infector or None for name, infector in outbreak.infectors.items()}
+    return load_copy(found).calibrate(told)
+
+
+def load_copy(found):
+    copy = Ancestry(**found.get_params())
+    for name, value in vars(found).items():
+        if name.endswith("_"):
+            setattr(copy, name, value)
+    return copy
+
+
+def test_every_answer_counts_columns_alike(calibrated, found, outbreak, tmp_path):
+    assert len(set(calibrated.lineage_.exponents)) > 1
+    changed = calibrated.fitted
+    np.testing.assert_allclose(
+        changed.log_alone, calibrated.lineage_.exponents[:, None] * found.fitted.log_alone
+    )
+    np.testing.assert_allclose(changed.log_root, changed.log_alone.sum(axis=0))
+    # The known parents became more probable together, by the very formula of what_if.
+    known = {
+        outbreak.table["case"].index(name): outbreak.table["case"].index(infector)
+        if infector
+        else -1
+        for name, infector in outbreak.infectors.items()
+    }
+    gain = [f.trees.given(known).log_z - f.trees.log_z for f in (found.fitted, changed)]
+    assert gain[1] > gain[0]
+    assert calibrated.log_likelihood_ == found.log_likelihood_
+    assert any("known parents ask for" in sentence for sentence in calibrated.describe())
+    assert not any("known parents ask for" in sentence for sentence in found.describe())
+    back = load(save(calibrated, tmp_path / "model"))
+    assert list(back.parents().rows()) == list(calibrated.parents().rows())
+    assert list(back.column_evidence().rows()) == list(calibrated.column_evidence().rows())
+    first = outbreak.table["case"][0]
+    late = {name: [cells[-1]] for name, cells in outbreak.table.items()} | {"case": ["late"]}
+    assert back.place(late)["child"][0] == "late"
+    assert len(back.what_if({outbreak.table["case"][5]: first}, 0.0)["child"])
+    assert (
+        Ancestry(**back.get_params())
+        .fit(outbreak.table, sequences=outbreak.sequences)
+        .lineage_.exponents
+        is None
+    )
+
+
+def test_known_parents_that_teach_nothing_are_refused(found, outbreak):
+    told = {name: infector or None for name, infector in outbreak.infectors.items()}
+    with pytest.raises(RecordsError, match=r"at least 20 known parents .* but there are 5"):
+        found.calibrate(dict(list(told.items())[5:10]))
+    order = np.argsort(outbreak.table["onset"])
+    first, last = (outbreak.table["case"][i] for i in (order[0], order[-1]))
+    with pytest.raises(RecordsError, match=f"'{first}' cannot descend from '{last}'"):
+        found.calibrate({**told, last: None, first: last})
+    with pytest.raises(RecordsError, match="no record is called 'nobody'"):
+        found.calibrate({**told, "nobody": first})
+    given = Ancestry(id="case", roots="any", known_parents=told).fit(
+        outbreak.table, sequences=outbreak.sequences
+    )
+    with pytest.raises(RecordsError, match=r"but there are 0 \(parents that were given to the fit"):
+        given.calibrate(told)
+
+
+@pytest.mark.parametrize("roots", ["single", "any"])
+def test_limited_supports_are_those_of_every_tree(roots):
+    found = Ancestry(id="case", roots=roots, waiting_mean=3.5, waiting_sd=2.0).fit(CASES)
+    found.root_rate_ = 0.05  # so few roots that the limit matters; only roots="any" reads it
+    trees, T = found.fitted.trees, 5
+    log_beta = np.full((T, T), -np.inf)
+    log_beta[trees.child, trees.parent] = trees.log_weight
+    slow = EnumeratedDistribution(log_beta, trees.log_root, roots)
+    children = (slow.trees[:, :, None] == np.arange(T)).sum(axis=1)
+    weight = slow.probabilities * (children.max(axis=1) <= 1)
+    weight = weight / weight.sum()
+    table = found.limited_parents(1, min_support=0.0, n_sweeps=2000, random_state=0)
+    place = {name: i for i, name in enumerate(found.records.ids)} | {"": -1}
+    assert len(table["child"]) == len(trees.child) + T
+    bound = False
+    for child, parent, support, error, _ in table.rows():
+        right = weight @ (slow.trees[:, place[child]] == place[parent])
+        assert abs(support - right) <= 5 * error + 2e-3  # as in the tests of the sampler
+        bound |= abs(found.fitted.support_of[place[child], place[parent]] - right) > 0.05
+    assert bound  # the limit changes something
+
+
+def test_where_a_limit_cannot_bind_supports_are_exact_and_groups_do_not_meet():
+    both = {name: cells + cells[:4] for name, cells in CASES.items()}
+    both["case"] = list("abcdefghi")
+    both["site"] = ["one"] * 5 + ["two"] * 4
+    kinds = {"site": "group"}
+    found = Ancestry(id="case", kinds=kinds, waiting_mean=3.5, waiting_sd=2.0).fit(both)
+    exact = found.limited_parents(4, min_support=0.0)
+    assert exact["support"] == found.parents(0.0)["support"]
+    assert set(exact["error"]) == {0.0}
+    part = limited_supports(found.fitted, 3, 200, 2, np.random.default_rng(0))
+    second = found.fitted.edges.groups[found.fitted.trees.child] == 1
+    np.testing.assert_array_equal(part.edges[second], found.fitted.trees.edge_marginals[second])
+    assert part.edge_errors[~second].max() > 0
+    sums = np.bincount(found.fitted.trees.child, part.edges, minlength=9) + part.roots
+    np.testing.assert_allclose(sums, 1.0)
+
+
+def test_chains_that_disagree_are_told():
+    found = Ancestry(id="case", waiting_mean=3.5, waiting_sd=2.0).fit(CASES)
+    with pytest.raises(ValueError, match="max_children must be an integer of at least 1"):
+        found.limited_parents(0)
+    mixed = limited_supports(found.fitted, 1, 200, 2, np.random.default_rng(0))
+    limited_table(mixed, found.fitted, 0.1)  # a warning would fail the test
+    with pytest.warns(UserWarning, match=r"had not mixed \(largest R̂ 1.20, .* raise n_sweeps"):
+        limited_table(mixed._replace(r_hat=1.2), found.fitted, 0.1)
