@@ -191,7 +191,7 @@ def test_other_files_are_refused(kept, tmp_path):
         ({"missing": "integrate"}, "some cells are missing; fill them in"),
         ({"random_state": np.random.default_rng(0)}, "an int or None, but got a Generator"),
     ],
-    ids=str,
+    ids=["mutation", "prior_strength", "solver", "missing", "random_state"],
 )
 def test_what_cannot_be_kept_is_refused(tmp_path, options, sentence):
     X = SPIRAL.copy()
