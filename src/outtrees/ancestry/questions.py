@@ -187,8 +187,8 @@ def place_table(
                 rows["rank"].append(rank)
     if lost:
         warnings.warn(
-            f"{counted(len(lost), 'new record')} can have no parent among the fitted ones, the first is "
-            f"{lost[0]!r}: check its date or group",
+            f"{counted(len(lost), 'new record')} can have no parent among the fitted ones, the "
+            f"first is {lost[0]!r}: check its date or group",
             UserWarning,
             stacklevel=3,
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from outtrees.records import Column, Records
 
 _FIRST, _FEW = 40, 10  # lines on the screen of a long list; so few more are not worth a cut
+_CLOSELY = 0.9  # a rank correlation with dates that makes whole numbers suspicious
 _UNKNOWN_MARKS = {-9.0, -99.0, -999.0, -9999.0}
 
 
@@ -82,8 +83,8 @@ def _unknown_mark(column: Column) -> float | None:
     return negative.pop() if len(negative) == 1 and negative < _UNKNOWN_MARKS else None
 
 
-def _counting_on(records: Records) -> Iterator[tuple[str, str]]:
-    """Yield the columns of whole numbers that never fall in the order of dates, and those dates."""
+def _rising(records: Records) -> Iterator[tuple[str, str]]:
+    """Yield the columns of whole numbers that rise with the dates, and the name of those."""
     import numpy as np
 
     dates = [column for column in records.columns if column.kind == "date"]
@@ -92,11 +93,12 @@ def _counting_on(records: Records) -> Iterator[tuple[str, str]]:
             continue
         values, when = column.values[:, 0], dates[0].values[:, 0]
         known = ~np.isnan(values) & ~np.isnan(when)
-        order = np.lexsort((values[known], when[known]))
-        found = values[known][order]
-        whole = (found == np.round(found)).all()
+        if (values[known] != np.round(values[known])).any():
+            continue
+        ranks = [np.unique(cells[known], return_inverse=True)[1] for cells in (values, when)]
         # Five values or fewer rise by chance too often.
-        if whole and len(np.unique(found)) > 5 and (np.diff(found) >= 0).all():
+        enough = min(len(np.unique(rank)) for rank in ranks) > 5
+        if enough and np.corrcoef(ranks)[0, 1] > _CLOSELY:
             yield column.name, dates[0].name
 
 
@@ -119,9 +121,9 @@ def tell_records(screen: Screen, records: Records) -> None:
                 f"{counted(column.n_missing, 'record')} without a sequence: all sites of "
                 f"{column.name!r} count as unread there"
             )
-    for name, date in _counting_on(records):
+    for name, date in _rising(records):
         screen.warn(
-            f"column {name!r} never falls as {date!r} goes on; if it only numbers the records, "
+            f"column {name!r} rises with {date!r}; if it numbers the records or is another date, "
             f"pass --ignore {name!r}"
         )
     screen.summary["records"] = len(records)

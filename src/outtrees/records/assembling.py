@@ -17,6 +17,7 @@ from outtrees.records.sequences import check_unique
 from outtrees.records.table import Table
 
 _IDENTITIES = "holds identities; if these are known parents: kind parent (--parent-column)"
+_PARENT_WORDS = {"parent", "mother", "infector", "ancestor"}
 _PARENT_NAMES = ("parent", "known_parent", "known parent")
 Cells = Mapping[str, list[str]]
 
@@ -224,7 +225,7 @@ def _holds_identities(name: str, cells: list[str], ids: Sequence[str]) -> bool:
 
     Numbers may be identities by chance, so their column must be called a parent's as well.
     """
-    called = "parent" in re.findall(r"[a-z]+", name.lower())
+    called = not _PARENT_WORDS.isdisjoint(re.findall(r"[a-z]+", name.lower()))
     if not called and all(is_number(cell) for cell in cells):
         return False
     names = set(ids)

@@ -90,8 +90,9 @@ def read_records(
     `Records.describe` prints which:
 
     1. "parent" or "known_parent", all cells identities: parent. Another column of which more than
-       half of the cells are identities of records, if it is text or "parent" is a word of its
-       name: ignored, for true parents would be read off instead of found.
+       half of the cells are identities of records, if it is text, or numbers and "parent",
+       "mother", "infector" or "ancestor" is a word of its name: ignored, for true parents would be
+       read off instead of found.
     2. No value, or one only: ignored.
     3. All cells calendar dates (2020-03-05, 2020-03-05T10:00, 2020-03, 05.03.2020): date.
     4. All cells numbers: date if a word of the name is "date"; continuous if some are negative or
