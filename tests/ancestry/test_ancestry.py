@@ -162,7 +162,7 @@ def test_groups_are_unrelated_and_share_parameters():
     np.testing.assert_allclose(found.n_roots_[:3], [0, 0, 1], atol=1e-12)
     # Later records name their group; its position in the new table does not matter.
     later = {"id": ["n1", "n2"], "herd": ["b", "c"], "day": ["2024-01-09", "2024-01-09"]}
-    with pytest.warns(UserWarning, match="1 new records can have no parent"):
+    with pytest.warns(UserWarning, match="1 new record can have no parent"):
         placed = found.place(later, min_support=0.0)
     assert {name[0] for name in placed["parent"]} == {"b"}
     with pytest.raises(RecordsError, match="say which group"):
@@ -306,6 +306,10 @@ def test_pandas_in_and_out(outbreak):
         ({"known_parents": {"nobody": "r0"}}, "no record is called 'nobody'"),
         ({"known_parents": {"r1": "r1"}}, "its own parent"),
         ({"known_parents": {"r1": "r2", "r2": "r1"}}, "go in a circle"),
+        (
+            {"known_parents": {"r0": "r4"}},
+            r"'r4' \(day 2024-01-06\) is given as the parent of 'r0' \(day 2024-01-02\), but",
+        ),
         ({"forbidden": ["r1r2"]}, r"\(child, parent\) pairs"),
         ({"until": "ward"}, "column of dates like 'day'"),
         ({"generation_time": [0.0, -1.0]}, "numbers ≥ 0 with a positive sum"),

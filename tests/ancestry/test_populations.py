@@ -196,3 +196,33 @@ def test_what_takes_part_does_not_depend_on_the_machine(table, tmp_path, monkeyp
     model = Ancestry(id="id", n_candidates=3)
     found = fit_populations(model, table, by="site", out=tmp_path)
     assert all(mass > 0 for mass in found.table["dropped_mass"])
+
+
+def test_names_may_be_used_again_in_another_population(table, done, tmp_path):
+    """The same parents as with names that differ everywhere."""
+    short = {**table, "id": [name[2:] for name in table["id"]]}
+    again = fit_populations(Ancestry(id="id"), short, by="site", out=tmp_path / "short")
+    expected = [
+        {**row, "child": row["child"][2:], "parent": row["parent"][2:]}
+        for row in rows(done.folder / "parents.csv")
+    ]
+    assert rows(again.folder / "parents.csv") == expected
+    # Parents named in the table are those of the child's population.
+    told = {**short, "parent": ["r7" if name == "r1" else "" for name in short["id"]]}
+    records = read_records(told, id="id", kinds={"site": "group"}, unique_within="group")
+    assert records.known_parents == {1: 7, 9: 15, 17: 23}
+    with pytest.raises(RecordsError, match="3 populations have a record called 'r1'; say parents"):
+        fit_populations(
+            Ancestry(id="id", known_parents={"r1": "r2"}), short, by="site", out=tmp_path / "x"
+        )
+    with pytest.raises(RecordsError, match="differ only within groups; fit each group on its own"):
+        Ancestry().fit(records)
+    with pytest.raises(RecordsError, match=r"groups of 'site' they differ: give .*populations"):
+        Ancestry(id="id", kinds={"site": "group"}).fit(short)
+    twice = {**short, "id": ["r1", *short["id"][1:]]}
+    with pytest.raises(RecordsError, match=r"'r1 of site 0 \(rows 0, 1\)'; rename or remove"):
+        fit_populations(Ancestry(id="id"), twice, by="site", out=tmp_path / "x")
+    with pytest.raises(RecordsError, match="several records share one; give the records names"):
+        fit_populations(
+            Ancestry(id="id"), short, by="site", out=tmp_path / "x", sequences={"r1": "ACGT"}
+        )

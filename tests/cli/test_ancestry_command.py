@@ -239,3 +239,61 @@ def test_a_real_process(outbreak, tmp_path):
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["records"] == 14
     assert {path.name for path in (tmp_path / "results").iterdir()} == FILES
+
+
+def test_cases_that_were_never_sequenced(ancestry, outbreak, refused, outtrees, tmp_path):
+    """The same files as with an N written for every site by hand."""
+    blocks = outbreak.dna.read_text().split(">")[1:]
+    sites = len(blocks[0].split()[1])
+    without = [block.split()[0] for block in blocks[3:5]]
+    arguments = ["--id", "case", "--date", "onset", "--ignore", "outcome"]
+    by_hand, short = tmp_path / "n.fasta", tmp_path / "short.fasta"
+    short.write_text("".join(f">{b}" for b in blocks if b.split()[0] not in without))
+    by_hand.write_text(short.read_text() + "".join(f">{name}\n{'N' * sites}\n" for name in without))
+    line = refused("ancestry", outbreak.cases, *arguments, "--sequences", short)
+    assert line.endswith(
+        "2 records without a sequence: 'p4', 'p5'. If these were never sequenced, pass "
+        "--unsequenced missing"
+    )
+    tables = []
+    for dna in (by_hand, short):
+        result = outtrees(
+            "ancestry", outbreak.cases, *arguments, "--sequences", dna, "--unsequenced", "missing",
+            "--out", tmp_path / dna.stem,
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        assert "2 records without a sequence: all sites of 'sequence' count as" in result.stdout
+        tables.append((tmp_path / dna.stem / "parents.csv").read_bytes())
+    assert tables[0] == tables[1]
+
+
+def test_what_might_be_the_answer_or_a_row_number_is_told(outtrees, outbreak, tmp_path):
+    lines = outbreak.cases.read_text().splitlines()
+    order = sorted(range(1, len(lines)), key=lambda row: lines[row].split(",")[1])
+    more = {row: f",{n},{outbreak.parents[outbreak.ids[row - 1]]}" for n, row in enumerate(order)}
+    more[0] = ",number,true_parent"
+    path = tmp_path / "more.csv"
+    path.write_text("\n".join(line + more[row] for row, line in enumerate(lines)))
+    result = outtrees("ancestry", path, "--id", "case", "--date", "onset", "--check")
+    assert result.exit_code == 0, result.output
+    told = next(line for line in result.stdout.splitlines() if line.startswith("true_parent"))
+    assert told.split()[1] == "ignored"
+    assert told.endswith("if these are known parents: kind parent (--parent-column)")
+    assert "column 'number' rises with 'onset'; if it numbers the records or" in result.stderr
+    known = outtrees(
+        "ancestry", path, "--id", "case", "--date", "onset", "--parent-column", "true_parent",
+        "--ignore", "number", "--check",
+    )  # fmt: skip
+    assert f"{len(order) - 1} known, 0 roots" in known.stdout
+    assert "rises" not in known.stderr
+
+
+def test_quotation_marks_as_letters(outtrees, refused, tmp_path):
+    path = tmp_path / "texts.tsv"
+    path.write_text('id\tday\tsize\na\t0\t"7"\nb\t3\t6" x 8"\nc\t5\t"7"\nd\t6\t"oh\n')
+    line = refused("ancestry", path, "--date", "day")
+    assert line.startswith("texts.tsv line 5: ")
+    assert line.endswith("or pass --no-quotes if marks are letters like others")
+    result = outtrees("ancestry", path, "--date", "day", "--no-quotes")
+    assert result.exit_code == 0, result.output
+    assert '"7", "oh, 6" x 8"' in result.stdout

@@ -153,7 +153,16 @@ CONTRADICTIONS = {
     "own parent": (["--known-parent", "v=v"], "a record cannot be its own parent"),
     "later parent": (
         ["--date", "day", "--known-parent", "u=z"],
-        "no tree is left that reaches every record: ",
+        "record 'z' (day 5) is given as the parent of 'u' (day 0), but parents come before their "
+        "children; correct a date or the parent, or pass --no-strict-dates",
+    ),
+    "roots misspelt": (
+        ["--root", "any"],
+        "for any number of roots pass --roots any; ",
+    ),
+    "no common root": (
+        ["--forbid", "v=u", "--forbid", "v=w", "--forbid", "v=z", "--date", "day"],
+        "; use --roots any if several records may have no parent among the others; else correct",
     ),
     "censored without date": (["--censored", "b"], "--censored says which dates are open, but"),
 }
@@ -211,7 +220,7 @@ def test_label_needs_labels_and_gaps(refused, table, write):
     assert "Missing option '--label'" in refused("label", table)
     gaps = write("g.csv", "id,a,b\nu,,x\nv,1.5,y\nw,2.5,\n")
     line = refused("label", gaps, "--label", "b")
-    assert line.startswith("record 'u' has no 'a' (1 records have none); fill them in with 'outtr")
+    assert line.startswith("record 'u' has no 'a' (1 record without); fill them in with 'outtr")
     assert "neither a number nor auto" in refused(
         "label", gaps, "--label", "b", "--stickiness", "x"
     )

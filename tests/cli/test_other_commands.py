@@ -192,6 +192,10 @@ def test_label_of_discrete_characters(outtrees, tmp_path):
 
 def test_impute_keeps_what_is_there(outtrees, mixed, tmp_path):
     OutTreeImputer = needs("outtrees.estimators.imputer", "OutTreeImputer")
+    notes = ["note", "", *(f"tree {i}" for i in range(1, 24))]  # hardly recur: ignored
+    lines = mixed.read_text().splitlines()
+    noted = [line.replace(",", f",{note},", 1) for line, note in zip(lines, notes, strict=True)]
+    mixed.write_text("\n".join(noted))
     result = outtrees(
         "impute", mixed, "--kind", "species=label", "--mutation", "gaussian", "--n-draws", 4,
         "--seed", 1, "--out", tmp_path / "i", "--json",
@@ -201,6 +205,8 @@ def test_impute_keeps_what_is_there(outtrees, mixed, tmp_path):
     for old, new in zip(before, after, strict=True):
         assert old["id"] == new["id"]
         assert old["species"] == new["species"]
+        assert old["note"] == new["note"]
+        assert list(old) == list(new)
         for name in ("height", "colour"):
             assert old[name] in ("", new[name])
             assert new[name] != ""
@@ -247,13 +253,15 @@ def test_sample_is_that_of_the_estimator(outtrees, model, tmp_path):
     assert result.exit_code == 0, result.output
     X, parents = load(model).sample(5, random_state=3)
     found = rows(out)
-    assert [row["record"] for row in found] == ["1", "2", "3", "4", "5"]
-    assert [row["parent"] for row in found] == ["" if p < 0 else str(p + 1) for p in parents]
+    assert list(found[0])[:2] == ["id", "true_parent"]  # as drawn from an ancestry
+    assert [row["id"] for row in found] == ["r1", "r2", "r3", "r4", "r5"]
+    assert [row["true_parent"] for row in found] == ["" if p < 0 else f"r{p + 1}" for p in parents]
     np.testing.assert_array_equal([float(row["x2"]) for row in found], X[:, 1])
     printed = outtrees("sample", model, "-n", 5, "--seed", 3)
     assert printed.stdout == out.read_text()
     table = json.loads(outtrees("sample", model, "-n", 5, "--seed", 3, "--json").stdout)["sample"]
     np.testing.assert_array_equal(table["x2"], X[:, 1])
+    assert "\n1 record written" in "\n" + outtrees("sample", model, "-n", 1, "--out", out).stdout
 
 
 def test_sample_to_a_folder_that_is_not_there(refused, model, tmp_path):

@@ -114,3 +114,14 @@ def test_without_dask(refused, cases, tmp_path, monkeypatch):
         "populations", cases, "--by", "site", "--out", tmp_path / "x", "--scheduler", "tcp://h:1"
     )
     assert line == "--scheduler tcp://h:1 needs Dask; install it with pip install 'outtrees[dask]'"
+
+
+def test_names_used_again_in_another_population(outtrees, tmp_path):
+    table = population_table(2, 6)
+    names = {"cell": [name[2:] for name in table.pop("id")]}
+    path = write_csv(tmp_path / "cells.csv", names | table)
+    result = outtrees("populations", path, "--by", "site", "--jobs", "1", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    with open(tmp_path / "out" / "parents.csv", newline="") as file:
+        found = {(row["population"], row["child"]) for row in csv.DictReader(file)}
+    assert found == set(zip(table["site"], names["cell"], strict=True))

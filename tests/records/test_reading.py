@@ -309,3 +309,30 @@ def test_a_picture_is_no_table(tmp_path):
     path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     with pytest.raises(RecordsError, match=r"tree\.png is no text file; give CSV"):
         read_records(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "ids", "cells", "kind"),
+    [
+        ("true_parent", ["a", "b", "c", "d"], ["", "a", "a", "b"], "ignored"),
+        ("infector", ["a", "b", "c", "d"], ["outside", "a", "a", "b"], "ignored"),
+        ("true_infector", ["1", "2", "3", "4"], ["", "1.0", "1.0", "2.0"], "ignored"),
+        ("ward", ["a", "b", "c", "d"], ["N", "N", "a", "a"], "categorical"),
+        ("visits", ["1", "2", "3", "4"], ["", "1", "1", "2"], "categorical"),
+    ],
+)
+def test_a_column_of_identities_is_no_evidence(name, ids, cells, kind):
+    records = read_records({"id": ids, "x": [0.5, 1.5, 2.5, 3.5], name: cells})
+    kinds = {c.name: c.kind for c in records.columns} | {n: role for n, role, _ in records.roles}
+    assert kinds[name] == kind
+    asked = read_records({"id": ids, name: cells}, kinds={name: "categorical"})
+    assert asked.column(name).kind == "categorical"
+
+
+def test_quotation_marks_that_are_letters(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_text('id\tsize\tx\na\t6"\t1\nb\t"6\t2\nc\t6\t7"\nd\t7\t3\n')
+    with pytest.raises(RecordsError, match=r"several lines: close the .* or pass quotes=False"):
+        read_records(path)
+    records = read_records(path, kinds={"size": "categorical"}, quotes=False)
+    assert records.column("size").text == ('6"', '"6', "6", "7")

@@ -106,11 +106,38 @@ def test_identities_that_do_not_match(fasta):
         read_records({"id": ids, "x": range(13)}, sequences=fasta)
     assert str(caught.value) == (
         "dna.fasta: identities do not match; 1 without a record: 'b'; 12 records without a "
-        "sequence: 'n0', 'n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'n7', 'n8', 'n9', … (12 in all). Give "
-        "every record a sequence (N for every site if unknown) and every sequence a record"
+        "sequence: 'n0', 'n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'n7', 'n8', 'n9', … (12 in all). "
+        "Rename or remove what has no record. If these were never sequenced, pass "
+        "unsequenced='missing'"
     )
     with pytest.raises(RecordsError, match="Column 'case' holds these names: pass id='case'"):
         read_records({"x": [7, 8], "case": ["b second of two", "a first"]}, sequences=fasta)
+
+
+def test_records_without_a_sequence(fasta):
+    table = {"id": ["c", "a", "b"], "x": [0.5, 1.5, 2.5]}
+    with pytest.raises(RecordsError) as caught:
+        read_records(table, sequences=fasta)
+    assert str(caught.value) == (
+        "dna.fasta: identities do not match; 1 record without a sequence: 'c'. If these were never "
+        "sequenced, pass unsequenced='missing'"
+    )
+    column = read_records(table, sequences=fasta, unsequenced="missing").column("sequence")
+    whole = read_records({"id": ["a", "b"]}, sequences=fasta).column("sequence")
+    assert np.isnan(column.values[0]).all()
+    np.testing.assert_array_equal(column.values[1:], whole.values)
+    assert (column.n_missing, column.text) == (1, ("", *whole.text))
+    assert column.reason == "sequences of dna.fasta, 1 record without one"
+    with pytest.raises(RecordsError, match=r"match; 1 without a record: 'b'\. Rename or remove"):
+        read_records({"id": ["c", "a"]}, sequences=fasta, unsequenced="missing")
+    with pytest.raises(RecordsError, match="unsequenced is expected to be one of error, missing"):
+        read_records(table, sequences=fasta, unsequenced="drop")
+
+
+def test_the_hint_at_another_column_allows_for_records_without_a_sequence(fasta):
+    table = {"x": [7, 8, 9], "case": ["b second of two", "a first", "c"]}
+    with pytest.raises(RecordsError, match=r"\. Column 'case' holds these names: pass id='case'$"):
+        read_records(table, sequences=fasta)
 
 
 def test_first_words_that_repeat_do_not_join(tmp_path):

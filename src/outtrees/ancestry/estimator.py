@@ -21,7 +21,14 @@ from outtrees.ancestry.columns import DateOptions, ModelColumn, model_columns
 from outtrees.ancestry.exports import Exports
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.fitting import fit_table
-from outtrees.ancestry.given import forbidden_pairs, known_parents, matrix_column, named, row_of
+from outtrees.ancestry.given import (
+    forbidden_pairs,
+    known_parents,
+    matrix_column,
+    named,
+    refuse_late_parents,
+    row_of,
+)
 from outtrees.ancestry.memory import checked_plan
 from outtrees.errors import NoSpanningTreeError, RecordsError
 from outtrees.estimators.validation import check_params
@@ -225,6 +232,7 @@ class Ancestry(Exports, BaseEstimator):
         y: None = None,
         *,
         sequences: Any = None,
+        unsequenced: str = "error",
         distances: ArrayLike | str | os.PathLike[str] | None = None,
         log_weights: ArrayLike | str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -236,7 +244,9 @@ class Ancestry(Exports, BaseEstimator):
         table : path, data frame, mapping of columns, or Records
             See `outtrees.records.read_records`.
         sequences : path or mapping, optional
-            Aligned FASTA or NEXUS, joined by identity.
+            Aligned FASTA or NEXUS, or identity → text, joined by identity.
+        unsequenced : {"error", "missing"}
+            Whether records that `sequences` do not name are refused, or all their sites unread.
         distances, log_weights : path, array or data frame of shape (T, T), optional
             Between the records, [child, parent]; a file has identities in its first row and
             column, a data frame in its index and columns, in any order. Distances count as one
@@ -248,7 +258,7 @@ class Ancestry(Exports, BaseEstimator):
         """
         check_params(self)
         self._check_generation_time()
-        self.table_ = self._read(table, sequences)
+        self.table_ = self._read(table, sequences, unsequenced)
         plan = checked_plan(self.table_, self.candidates, self.n_candidates)
         columns = self._columns(distances, log_weights)
         if not columns:
@@ -258,6 +268,7 @@ class Ancestry(Exports, BaseEstimator):
             )
         try:
             given = self._constraints()
+            refuse_late_parents(self.table_, columns, given, self.until)
             fit, edges = fit_table(self, columns, given, plan.way, checkpoint)
         except NoSpanningTreeError as error:
             raise named(error, self.table_) from error
@@ -309,17 +320,24 @@ class Ancestry(Exports, BaseEstimator):
                 f"units, numbers ≥ 0 with a positive sum; got {self.generation_time!r}"
             )
 
-    def _read(self, table: Any, sequences: Any) -> Records:
+    def _read(self, table: Any, sequences: Any, unsequenced: str) -> Records:
         if isinstance(table, Records):
             if sequences is not None:
                 raise RecordsError("these records are read already; join sequences when reading")
+            if len(set(table.ids)) != len(table):
+                raise RecordsError(
+                    "identities of these records differ only within groups; fit each group on its "
+                    "own with fit_populations"
+                )
             return table
         kinds = dict(self.kinds or {})
         if self.until is not None:
             kinds.setdefault(self.until, "date")
         if self.censored is not None:
             kinds.setdefault(self.censored, "categorical")
-        return read_records(table, id=self.id, kinds=kinds, sequences=sequences)
+        return read_records(
+            table, id=self.id, kinds=kinds, sequences=sequences, unsequenced=unsequenced
+        )
 
     @property
     def _dates(self) -> DateOptions:
@@ -491,13 +509,22 @@ class Ancestry(Exports, BaseEstimator):
         """Return what each column contributes; see `questions.evidence_table`."""
         return questions.evidence_table(self.fitted)
 
-    def place(self, table: Any, *, sequences: Any = None, min_support: float = 0.1) -> Table:
+    def place(
+        self,
+        table: Any,
+        *,
+        sequences: Any = None,
+        unsequenced: str = "error",
+        min_support: float = 0.1,
+    ) -> Table:
         """Return the parents of records that came later, without a refit.
 
         Each is taken as a new leaf, below a fitted record or, with roots="any", a root. Columns
         that the new records lack are unknown of them.
         """
-        new = table if isinstance(table, Records) else later.read_like(self, table, sequences)
+        new = table
+        if not isinstance(table, Records):
+            new = later.read_like(self, table, sequences, unsequenced)
         values = later.values_like(self, new)
         groups = later.groups_like(new, self.records)
         return questions.place_table(self.fitted, new.ids, values, groups, min_support)

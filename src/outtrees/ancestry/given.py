@@ -12,10 +12,20 @@ from numpy.typing import NDArray
 
 from outtrees.ancestry.columns import ModelColumn
 from outtrees.errors import NoSpanningTreeError, RecordsError
-from outtrees.mutations.columns import Distances, GivenWeights
+from outtrees.learning.candidates import Constraints
+from outtrees.mutations.columns import Distances, GivenWeights, Waiting
 from outtrees.records import Records, read_matrix
 
 Array = NDArray[np.float64]
+
+# What the sum over trees says to those who gave it weights, for those who gave a table.
+_WORDS = {
+    "no out-tree spans the records": "no tree is left that reaches every record",
+    "but log_root is -inf there": "which may be no root",
+    "whose log_root is above -inf": "that may be a root",
+}
+_SEVERAL = "use roots='any' if several records may have no parent among the others; else "
+_REMEDY = "correct dates, known parents or forbidden pairs, or pass strict_dates=False"
 
 
 def row_of(records: Records, identity: Any) -> int:
@@ -29,18 +39,24 @@ def row_of(records: Records, identity: Any) -> int:
 
 
 def named(error: NoSpanningTreeError, records: Records) -> NoSpanningTreeError:
-    """Return the error with identities for the numbers of records.
+    """Return the error with identities for the numbers of records, and a remedy in words of tables.
 
     Within groups the numbers are those of the group, so there they stay.
     """
+    text = str(error)
+    for ours, theirs in _WORDS.items():
+        text = text.replace(ours, theirs)
+    fact, _, advice = text.partition("; allow ")
+    if advice:
+        fact += "; " + _SEVERAL * ("roots='any'" in advice) + _REMEDY
     if records.groups is not None and len(np.unique(records.groups)) > 1:
-        return error
+        return NoSpanningTreeError(fact)
 
     def identities(found: re.Match[str]) -> str:
         rows = [int(number) for number in found[2].split(", ")]
         return f"{found[1]} " + ", ".join(repr(records.ids[row]) for row in rows)
 
-    return NoSpanningTreeError(re.sub(r"(records?) (\d+(?:, \d+)*)", identities, str(error)))
+    return NoSpanningTreeError(re.sub(r"(records?) (\d+(?:, \d+)*)", identities, fact))
 
 
 def known_parents(
@@ -74,6 +90,26 @@ def _refuse_cycles(records: Records, known: Mapping[int, int]) -> None:
             names = " ← ".join(repr(records.ids[i]) for i in [*path[path.index(here) :], here])
             raise RecordsError(f"known parents go in a circle: {names}; correct one of them")
         cleared.update(path)
+
+
+def refuse_late_parents(
+    records: Records, columns: Iterable[ModelColumn], given: Constraints, until: str | None
+) -> None:
+    """Refuse a known parent that the order of dates rules out, at its end if there is one."""
+    child, parent = given.known_edges()
+    for column in columns:
+        if not isinstance(column.kernel, Waiting):
+            continue
+        possible = column.kernel.possible(column.values, column.values, child, parent)
+        for u, v in zip(child[~possible], parent[~possible], strict=True):
+            begin = records.column(column.name)
+            ended = until is not None and records.column(until).text[v] != ""
+            last = records.column(until) if until is not None and ended else begin
+            raise RecordsError(
+                f"record {records.ids[v]!r} ({last.name} {last.text[v]}) is given as the parent of "
+                f"{records.ids[u]!r} ({begin.name} {begin.text[u]}), but parents come before their "
+                "children; correct a date or the parent, or pass strict_dates=False"
+            )
 
 
 def forbidden_pairs(

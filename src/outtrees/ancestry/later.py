@@ -16,7 +16,7 @@ from outtrees.records.places import project
 Array = NDArray[np.float64]
 
 
-def read_like(ancestry: Any, table: Any, sequences: Any) -> Records:
+def read_like(ancestry: Any, table: Any, sequences: Any, unsequenced: str = "error") -> Records:
     """Return the records of a table whose columns are of the same kinds as the fitted ones."""
     old: Records = ancestry.records
     kinds = {column.name: column.kind for column in old.columns if column.kind != "place"}
@@ -28,7 +28,9 @@ def read_like(ancestry: Any, table: Any, sequences: Any) -> Records:
     else:
         present = {str(name) for name in getattr(table, "columns", table)}
     kinds = {name: kind for name, kind in kinds.items() if name in present}
-    return read_records(table, id=ancestry.id, kinds=kinds, sequences=sequences)
+    return read_records(
+        table, id=ancestry.id, kinds=kinds, sequences=sequences, unsequenced=unsequenced
+    )
 
 
 def values_like(ancestry: Any, new: Records) -> list[Array]:

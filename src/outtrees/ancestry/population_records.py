@@ -38,7 +38,9 @@ class Populations(Mapping[str, tuple[Records, dict[str, Any]]]):
         self._rows = dict(zip(names, np.split(order, starts[1:]), strict=True))
         self._known: dict[str, dict[Any, Any]] = {name: {} for name in names}
         self._forbidden: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
-        place = {name: row for row, name in enumerate(records.ids)}
+        place: dict[str, list[int]] = {}
+        for row, name in enumerate(records.ids):
+            place.setdefault(name, []).append(row)
         for child, parent in dict(known_parents or {}).items():
             ends = (child,) if parent is None or parent == "" else (child, parent)
             home = self._homes(ends, place)
@@ -53,15 +55,20 @@ class Populations(Mapping[str, tuple[Records, dict[str, Any]]]):
             if len(home) == 1:  # else they are no pair anyway
                 self._forbidden[home.pop()].append(tuple(pair))
 
-    def _homes(self, ends: Any, place: Mapping[str, int]) -> set[str]:
+    def _homes(self, ends: Any, place: Mapping[str, list[int]]) -> set[str]:
         for name in ends:
             if str(name) not in place:
                 raise RecordsError(
                     f"no record is called {str(name)!r}; identities are like {next(iter(place))!r}"
                 )
+            if len(place[str(name)]) > 1:
+                raise RecordsError(
+                    f"{len(place[str(name)])} populations have a record called {str(name)!r}; say "
+                    "parents in a column of kind 'parent', or give the records names that differ"
+                )
         groups = self.records.groups
         assert groups is not None  # asked in the constructor
-        return {self.records.group_names[groups[place[str(name)]]] for name in ends}
+        return {self.records.group_names[groups[place[str(name)][0]]] for name in ends}
 
     def sizes(self) -> dict[str, int]:
         """Return the number of records of each population."""

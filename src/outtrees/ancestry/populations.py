@@ -62,6 +62,7 @@ def fit_populations(
     out: str | os.PathLike[str] = "populations",
     *,
     sequences: Any = None,
+    unsequenced: str = "error",
     min_support: float = 0.1,
     n_jobs: int | None = None,
     scheduler: str | None = None,
@@ -71,21 +72,25 @@ def fit_populations(
 
     Records of different populations are never related, as with a column of kind "group"; but here
     each population has parameters of its own and is a unit of work of its own. Kinds of columns and
-    their categories are those of the whole table.
+    their categories are those of the whole table. Identities need to differ within each population
+    only.
 
     Parameters
     ----------
     ancestry : Ancestry
         How to fit; it is not changed. Its `known_parents` and `forbidden` may name records of any
-        population.
+        population, if no other has a record of that name.
     table : path, data frame, mapping of columns, or Records
-        See `outtrees.records.read_records`. Records that are read already need groups.
+        See `outtrees.records.read_records`. Records that are read already need groups, and may
+        be read with unique_within="group".
     by : str
         The column that names each record's population.
     out : path
         The folder for the results. If it holds a part of this same run, the run goes on there; a
         folder of another run is refused.
     sequences : path or mapping, optional
+    unsequenced : {"error", "missing"}
+        Whether records that `sequences` do not name are refused, or all their sites unread.
     min_support : float
         Parents less probable than this are not listed.
     n_jobs : int, optional
@@ -126,7 +131,7 @@ def fit_populations(
             f"root={ancestry.root!r} names one record, but every population has a root of its "
             f"own; say known_parents={{{ancestry.root!r}: None}} instead"
         )
-    records = _read(ancestry, table, by, sequences)
+    records = _read(ancestry, table, by, sequences, unsequenced)
     populations = Populations(records, ancestry.known_parents, ancestry.forbidden)
     bare = clone(ancestry).set_params(
         known_parents=None, forbidden=None, progress=None, random_state=None
@@ -177,7 +182,9 @@ def fit_population(
     return result
 
 
-def _read(ancestry: Ancestry, table: Any, by: str | None, sequences: Any) -> Records:
+def _read(
+    ancestry: Ancestry, table: Any, by: str | None, sequences: Any, unsequenced: str
+) -> Records:
     if isinstance(table, Records):
         if by is not None or sequences is not None:
             raise RecordsError(
@@ -197,7 +204,14 @@ def _read(ancestry: Ancestry, table: Any, by: str | None, sequences: Any) -> Rec
     for name, kind in ((ancestry.until, "date"), (ancestry.censored, "categorical")):
         if name is not None:
             kinds.setdefault(name, kind)
-    return read_records(table, id=ancestry.id, kinds=kinds, sequences=sequences)
+    return read_records(
+        table,
+        id=ancestry.id,
+        kinds=kinds,
+        sequences=sequences,
+        unsequenced=unsequenced,
+        unique_within="group",
+    )
 
 
 def _settings(ancestry: Ancestry, min_support: float) -> dict[str, Any]:

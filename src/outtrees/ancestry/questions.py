@@ -14,6 +14,7 @@ from outtrees.ancestry.fitted import Fitted
 from outtrees.learning.candidates.choices import log_sums
 from outtrees.learning.messages import draw_states
 from outtrees.mutations.columns import Sticky, Waiting
+from outtrees.records.column import counted
 from outtrees.views.tables import Table
 
 Array = NDArray[np.float64]
@@ -191,8 +192,8 @@ def place_table(
                 rows["rank"].append(rank)
     if lost:
         warnings.warn(
-            f"{len(lost)} new records can have no parent among the fitted ones, the first is "
-            f"{lost[0]!r}: check its date or group",
+            f"{counted(len(lost), 'new record')} can have no parent among the fitted ones, the "
+            f"first is {lost[0]!r}: check its date or group",
             UserWarning,
             stacklevel=3,
         )

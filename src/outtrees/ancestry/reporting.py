@@ -13,6 +13,7 @@ from outtrees.ancestry.questions import log_density, ranked_parents
 from outtrees.learning.candidates.choices import log_sums
 from outtrees.learning.candidates.lost import LostMass
 from outtrees.mutations.columns import Sticky, Substitution, Waiting
+from outtrees.records.column import counted
 from outtrees.views import exchange
 from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
 from outtrees.views.tables import Table
@@ -88,7 +89,9 @@ def careful_words(ancestry: Any) -> list[str]:
             )
     for column in ancestry.table_.columns:
         if column.n_missing > len(column) / 2:
-            words.append(f"Column {column.name!r} is empty for {column.n_missing} records.")
+            words.append(
+                f"Column {column.name!r} is empty for {counted(column.n_missing, 'record')}."
+            )
     has_dates = any(isinstance(kernel, Waiting) for kernel in ancestry.lineage_.kernels)
     if not has_dates and ancestry.root is None:
         words.append(
@@ -115,7 +118,7 @@ def report_data(ancestry: Any, command: str | None) -> ReportData:
         **{f"sha256 of {name}": digest for name, digest in records.provenance.items()},
     }
     return ReportData(
-        title=f"Ancestry of {T:,} records",
+        title=f"Ancestry of {counted(T, 'record')}",
         ids=list(records.ids),
         columns=[_report_column(column) for column in records.columns],
         edges=_report_edges(fitted),

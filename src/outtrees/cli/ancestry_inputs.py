@@ -66,9 +66,9 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise CommandError("--censored says which dates are open, but --date names none; add it")
 
 
-def load(options: Mapping[str, Any]) -> Given:
+def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
     """Return everything that the options name, read and matched by identity."""
-    records = load_records(options, **_roles(options))
+    records = load_records(options, unique_within, **_roles(options))
     notes, table = [], None
     if options["generation_time"] is not None:
         table, sentence = read_generation_time(
@@ -80,7 +80,8 @@ def load(options: Mapping[str, Any]) -> Given:
     ids = records.ids
     place = {name: row for row, name in enumerate(ids)}
     if options["root"] is not None and options["root"] not in place:
-        raise CommandError(f"--root {options['root']!r} is no record; {_some(ids)}")
+        meant = "for any number of roots pass --roots any; " * (options["root"] == "any")
+        raise CommandError(f"--root {options['root']!r} is no record; {meant}{_some(ids)}")
     return Given(
         records=records,
         distances=_matrix(options, "distances", place),
@@ -207,6 +208,7 @@ def _cost(records: Records, options: Mapping[str, Any]) -> tuple[Cost, str]:
     import numpy as np
 
     from outtrees.ancestry.memory import planned
+    from outtrees.records.column import counted
 
     groups = [len(records)]
     if records.groups is not None:
@@ -217,7 +219,7 @@ def _cost(records: Records, options: Mapping[str, Any]) -> tuple[Cost, str]:
         f"Use {smaller}, split the records with --group, give fewer, or use a machine with more "
         "memory."
     )
-    what = f"ancestry of {len(records):,} records"
+    what = f"ancestry of {counted(len(records), 'record')}"
     dated = any(column.kind == "date" for column in records.columns)
     seconds = None
     if plan.way == "knn":
@@ -242,9 +244,7 @@ def make_model(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Any:
 
 
 def fit(model: Any, given: Given, progress: Any, checkpoint: str | None = None) -> None:
-    """Fit the model; constraints that leave no tree are told in the words of the options."""
-    from outtrees.errors import NoSpanningTreeError
-
+    """Fit the model."""
     model.progress = progress
     try:
         model.fit(
@@ -253,11 +253,5 @@ def fit(model: Any, given: Given, progress: Any, checkpoint: str | None = None) 
             log_weights=given.log_weights,
             checkpoint=checkpoint,
         )
-    except NoSpanningTreeError as error:
-        raise CommandError(
-            "no tree is left that reaches every record: "
-            f"{str(error).rstrip('.')}. Correct dates, known parents, "
-            "--forbid or --root, or try --no-strict-dates or --roots any"
-        ) from error
     finally:
         model.progress = None  # a bar cannot be saved

@@ -99,14 +99,17 @@ def refuse_missing(
     """Refuse an empty cell among numbers, by name, where the mutation cannot do without it."""
     import numpy as np
 
+    from outtrees.records.column import counted
+
     if mutation == "categorical":
         return
     for d in found.continuous:
         empty = np.flatnonzero(np.isnan(found.X[:, d]))
         if len(empty):
             raise CommandError(
-                f"record {records.ids[empty[0]]!r} has no {found.names[d]!r} ({len(empty)} "
-                f"records have none); {remedy}, or leave the column out with --ignore"
+                f"record {records.ids[empty[0]]!r} has no {found.names[d]!r} "
+                f"({counted(len(empty), 'record')} without); {remedy}, or leave the column out "
+                "with --ignore"
             )
 
 

@@ -10,9 +10,9 @@ import click
 _OPTIONS = (
     "candidates|censored|date_uncertainty|distances|encoding|forbidden|generation_time|generations|id|"
     "known_parents|log_weights|max_bytes|max_iter|min_support|missing|mutation|n_draws|roots|root|"
-    "sequences|stickiness|sharpness|substitution|until|waiting_mean|waiting_sd"
+    "sequences|stickiness|sharpness|substitution|unsequenced|until|waiting_mean|waiting_sd"
 )
-_SWITCHES = "background|clock|strict_dates|ties"
+_SWITCHES = "background|clock|quotes|strict_dates|ties"
 _VALUE = r"(?:'(?P<text>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<bare>[\w.+-]*[\w]|\.\.\.))"
 _GIVEN = re.compile(rf"(?<![\w-])(?P<name>{_OPTIONS})=(?:{_VALUE})")
 _SWITCH = re.compile(rf"(?<![\w-])(?P<name>{_SWITCHES})=(?P<value>True|False)")

@@ -44,6 +44,7 @@ def command(**options: Any) -> None:
     from outtrees.cli.inputs import load_records
     from outtrees.cli.outputs import csv_writer, model_writer, name_files, where_whole, write_files
     from outtrees.cli.running import estimator, running, tell_records
+    from outtrees.records.reading import read_cells
 
     with running("impute", options) as screen:
         OutTreeImputer = estimator("outtrees.estimators.imputer", "OutTreeImputer")
@@ -71,9 +72,11 @@ def command(**options: Any) -> None:
             verbose=int(not options["quiet"] and sys.stderr.isatty()),
         )
         filled = model.fit_transform(found.X)
+        reading = {name: options[name] for name in ("encoding", "quotes", "max_bytes")}
+        as_read = read_cells(options["table"], **reading)
         cells = _filled_cells(records, found, filled, model)
         writers = {
-            FILES[0]: csv_writer(_whole_table(records, found, filled)),
+            FILES[0]: csv_writer(_whole_table(records, found, filled, as_read)),
             FILES[1]: csv_writer(cells),
         }
         if options["out"] is not None:
@@ -108,19 +111,27 @@ def _filled_cells(records: Any, found: Any, filled: Any, model: Any) -> dict[str
     }
 
 
-def _whole_table(records: Any, found: Any, filled: Any) -> dict[str, list[Any]]:
-    """Return the table without gaps; cells that were there are as they were read."""
+def _whole_table(
+    records: Any, found: Any, filled: Any, as_read: dict[str, list[str]]
+) -> dict[str, list[Any]]:
+    """Return the table without gaps; cells that were there, and columns left aside, as read."""
     from outtrees.cli.design import readable
 
-    name = next((name for name, role, _ in records.roles if role == "id"), "record")
-    table: dict[str, list[Any]] = {name: list(records.ids)}
-    as_read = {column.name: column.text for column in records.columns}
-    for d, title in enumerate(found.names):
-        text = as_read.get(title, [""] * len(records))
-        table[title if title not in table else f"{title}_"] = [
-            text[t] or readable(found, filled[t, d], d) for t in range(len(records))
-        ]
-    for column in records.columns:
-        if column.kind == "label":
-            table[column.name] = list(column.text)
+    named = next((name for name, role, _ in records.roles if role == "id"), "record")
+    texts = {column.name: column.text for column in records.columns}
+    whole: dict[str, list[Any]] = {}
+    for d, name in enumerate(found.names):
+        text = texts.get(name, [""] * len(records))
+        whole[name] = [text[t] or readable(found, filled[t, d], d) for t in range(len(records))]
+    aside = [name for name, role, _ in records.roles if role != "id"]
+    aside += [column.name for column in records.columns if column.kind == "label"]
+    # In the order of the table; sites and coordinates, which have names of their own, last.
+    table: dict[str, list[Any]] = {named: list(records.ids)}
+    for name, cells in as_read.items():
+        if name in whole:
+            table[name if name != named else f"{name}_"] = whole.pop(name)
+        elif name in aside:
+            table[name] = cells
+    for name, values in whole.items():
+        table[name if name not in table else f"{name}_"] = values
     return table

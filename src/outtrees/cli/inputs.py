@@ -64,7 +64,7 @@ def asked_places(places: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def load_records(options: Mapping[str, Any], **roles: Any) -> Records:
+def load_records(options: Mapping[str, Any], unique_within: str = "table", **roles: Any) -> Records:
     """Return the records that the shared options describe; roles: kind → columns."""
     from outtrees.records import read_records
     from outtrees.records.reading import MISSING
@@ -83,8 +83,11 @@ def load_records(options: Mapping[str, Any], **roles: Any) -> Records:
         id=options["id"],
         kinds=kinds,
         sequences=options["sequences"],
+        unsequenced=options["unsequenced"],
         places=places,
         missing=(*MISSING, *options["na"]),
+        unique_within=unique_within,
         encoding=options["encoding"],
+        quotes=options["quotes"],
         max_bytes=options["max_bytes"],
     )

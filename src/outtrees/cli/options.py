@@ -74,6 +74,13 @@ table_options = together(
     ),
     click.option("--sequences", type=click.Path(), help="Aligned FASTA or NEXUS, by identity."),
     click.option(
+        "--unsequenced",
+        type=click.Choice(["error", "missing"]),
+        default="error",
+        show_default=True,
+        help="Records that --sequences does not name are refused, or all their sites unread.",
+    ),
+    click.option(
         "--na",
         metavar="TEXT",
         multiple=True,
@@ -82,12 +89,22 @@ table_options = together(
     ),
     click.option("--encoding", default="utf-8", show_default=True, help="Of text files."),
     click.option(
+        "--no-quotes",
+        "quotes",
+        flag_value=False,
+        default=True,
+        help="Quotation marks in CSV and TSV are letters like others.",
+    ),
+    click.option(
         "--max-bytes", type=Size(), default="4294967296", help="Refuse larger files.  [default: 4G]"
     ),
 )
 
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), help="Make random choices repeatable."
+)
+
 common_options = together(
-    click.option("--seed", type=click.IntRange(min=0), help="Make random choices repeatable."),
     click.option("--quiet", is_flag=True, help="Print nothing but errors (and --json)."),
     click.option(
         "--json",
@@ -101,6 +118,7 @@ common_options = together(
 fit_options = together(
     click.option("--check", is_flag=True, help="Estimate time and memory; do not run."),
     click.option("--jobs", type=click.IntRange(min=1), help="Processor cores to use."),
+    seed_option,
     common_options,
 )
 

@@ -58,7 +58,7 @@ def command(**options: Any) -> None:
         if options["out"] is None:
             raise CommandError("--out FOLDER is expected: results of populations go to files")
         check_folder(options["out"])
-        given = load(options)
+        given = load(options, unique_within="group")
         tell_records(screen, given.records)
         for sentence in given.notes:
             screen.say(sentence)
@@ -97,12 +97,14 @@ def _cost(populations: Populations, whole: Cost, options: Mapping[str, Any]) -> 
     """Return what it takes: the largest populations together in memory, all of them in time."""
     from joblib import effective_n_jobs  # type: ignore[import-untyped]
 
+    from outtrees.records.column import counted
+
     sizes = populations.sizes()
     jobs = effective_n_jobs(_jobs(options)) if options["scheduler"] is None else 1
     largest = sorted(sizes, key=lambda name: sizes[name])[-jobs:]
     where = "" if options["scheduler"] is None else ", by one worker"
     return whole._replace(
-        what=f"ancestry of {len(sizes):,} populations{where}",
+        what=f"ancestry of {counted(len(sizes), 'population')}{where}",
         groups=list(sizes.values()),
         evaluations=whole.evaluations / jobs,
         guessed=None if whole.guessed is None else whole.guessed / jobs,
@@ -156,6 +158,7 @@ def _counting(screen: Screen, title: str) -> Iterator[Callable[[int, int], None]
 def _tell(screen: Screen, found: Any) -> None:
     """Print a row for each population, and a line for each that failed."""
     from outtrees.ancestry.populations import LABELS, PARENTS, POPULATIONS
+    from outtrees.records.column import counted
 
     table = dict(found.table)
     failures = found.failures
@@ -170,7 +173,7 @@ def _tell(screen: Screen, found: Any) -> None:
         screen.say(f"\nexpected number of right parents: {share}, in the consensus trees")
     unsettled = shown["converged"].count("no")
     if unsettled:
-        screen.warn(f"{unsettled} populations had not converged; raise --max-iter")
+        screen.warn(f"{counted(unsettled, 'population')} had not converged; raise --max-iter")
     for name, reason in failures.items():
         screen.warn(f"population {name!r} could not be fitted: {reason}")
     names = [name for name in (PARENTS, LABELS, POPULATIONS) if (found.folder / name).exists()]

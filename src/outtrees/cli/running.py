@@ -12,10 +12,10 @@ from outtrees.cli.failing import CommandError
 from outtrees.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from outtrees.records import Records
-    from outtrees.records.column import Column
+    from outtrees.records import Column, Records
 
 _FIRST, _FEW = 40, 10  # lines on the screen of a long list; so few more are not worth a cut
+_CLOSELY = 0.9  # a rank correlation with dates that makes whole numbers suspicious
 _UNKNOWN_MARKS = {-9.0, -99.0, -999.0, -9999.0}
 
 
@@ -23,7 +23,7 @@ _UNKNOWN_MARKS = {-9.0, -99.0, -999.0, -9999.0}
 def running(command: str, options: Mapping[str, Any]) -> Iterator[Screen]:
     """Yield the screen; limit the cores, tell warnings, print the summary at the end."""
     screen = Screen(options["quiet"], options["as_json"])
-    screen.summary.update({"command": command, "version": _version(), "seed": options["seed"]})
+    screen.summary.update({"command": command, "version": _version(), "seed": options.get("seed")})
     with screen.warnings_told(), _cores(options.get("jobs")):
         yield screen
 
@@ -83,8 +83,29 @@ def _unknown_mark(column: Column) -> float | None:
     return negative.pop() if len(negative) == 1 and negative < _UNKNOWN_MARKS else None
 
 
+def _rising(records: Records) -> Iterator[tuple[str, str]]:
+    """Yield the columns of whole numbers that rise with the dates, and the name of those."""
+    import numpy as np
+
+    dates = [column for column in records.columns if column.kind == "date"]
+    for column in records.columns:
+        if column.kind not in ("count", "continuous") or not dates:
+            continue
+        values, when = column.values[:, 0], dates[0].values[:, 0]
+        known = ~np.isnan(values) & ~np.isnan(when)
+        if (values[known] != np.round(values[known])).any():
+            continue
+        ranks = [np.unique(cells[known], return_inverse=True)[1] for cells in (values, when)]
+        # Five values or fewer rise by chance too often.
+        enough = min(len(np.unique(rank)) for rank in ranks) > 5
+        if enough and np.corrcoef(ranks)[0, 1] > _CLOSELY:
+            yield column.name, dates[0].name
+
+
 def tell_records(screen: Screen, records: Records) -> None:
     """Print the kinds of the columns and put them into the summary."""
+    from outtrees.records.column import counted
+
     kinds = Counter([c.kind for c in records.columns] + [role for _, role, _ in records.roles])
     listed = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common())
     screen.say(shortened(records.describe().splitlines(), f"columns (in all: {listed})", 0))
@@ -95,6 +116,16 @@ def tell_records(screen: Screen, records: Records) -> None:
                 f"column {column.name!r}: {mark:g} is its only negative value; if it means "
                 f"unknown, pass --na {mark:g}"
             )
+        if column.kind == "sequence" and column.n_missing:
+            screen.say(
+                f"{counted(column.n_missing, 'record')} without a sequence: all sites of "
+                f"{column.name!r} count as unread there"
+            )
+    for name, date in _rising(records):
+        screen.warn(
+            f"column {name!r} rises with {date!r}; if it numbers the records or is another date, "
+            f"pass --ignore {name!r}"
+        )
     screen.summary["records"] = len(records)
     screen.summary["columns"] = [
         {"name": c.name, "kind": c.kind, "missing": c.n_missing} for c in records.columns

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from outtrees.cli.options import Size, common_options
+from outtrees.cli.options import Size, common_options, seed_option
 
 _OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
 
@@ -19,14 +19,16 @@ _OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
 )  # fmt: skip
 @click.option("--out", type=click.Path(), metavar="FILE", help="CSV or TSV; stdout if not given.")
 @click.option("--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.")
+@seed_option
 @common_options
 def command(**options: Any) -> None:
-    """New records and their parents, drawn from MODEL, as a table with one row for each.
+    """New records, drawn from MODEL, as a table with the columns id, true_parent and MODEL's own.
 
     A tree at random, a root, and every child as the model says children differ from parents.
     """
     from outtrees.cli.failing import CommandError
     from outtrees.cli.running import running
+    from outtrees.records.column import counted
     from outtrees.store import load
     from outtrees.views.exchange import to_csv, write_csv
 
@@ -50,7 +52,7 @@ def command(**options: Any) -> None:
         if options["out"] is not None:
             write_csv(options["out"], table)
             screen.summary["files"] = {"sample": options["out"]}
-            screen.say(f"{options['n']} records written to {options['out']}")
+            screen.say(f"{counted(options['n'], 'record')} written to {options['out']}")
         elif options["as_json"]:
             screen.summary["sample"] = table
         else:
@@ -74,8 +76,8 @@ def _sampled(model: Any, options: dict[str, Any]) -> dict[str, list[Any]]:
     X, parents = model.sample(options["n"], random_state=options["seed"])
     names, levels = columns_of(model, X.shape[1])
     table: dict[str, list[Any]] = {
-        "record": [str(row + 1) for row in range(len(X))],
-        "parent": ["" if parent < 0 else str(parent + 1) for parent in parents.tolist()],
+        "id": [f"r{row + 1}" for row in range(len(X))],
+        "true_parent": ["" if parent < 0 else f"r{parent + 1}" for parent in parents.tolist()],
     }
     for position, (name, level) in enumerate(zip(names, levels, strict=True)):
         while name in table:

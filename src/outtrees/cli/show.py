@@ -68,10 +68,12 @@ def _columns(model: Any) -> list[str]:
 
 def _fit(model: Any) -> list[str]:
     """Return what the usual attributes of a fitted estimator say."""
+    from outtrees.records.column import counted
+
     lines = []
     if hasattr(model, "X_"):
         rows, width = model.X_.shape
-        lines.append(f"learned from {rows:,} records with {width} columns")
+        lines.append(f"learned from {counted(rows, 'record')} with {counted(width, 'column')}")
     if hasattr(model, "mutation_"):
         lines.append(f"mutation: {model.mutation_!r}")
     if hasattr(model, "classes_"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from outtrees.errors import RecordsError
@@ -15,6 +16,8 @@ from outtrees.records.relations import check_groups, read_groups, read_parents
 from outtrees.records.sequences import check_unique
 from outtrees.records.table import Table
 
+_IDENTITIES = "holds identities; if these are known parents: kind parent (--parent-column)"
+_PARENT_WORDS = {"parent", "mother", "infector", "ancestor"}
 _PARENT_NAMES = ("parent", "known_parent", "known parent")
 Cells = Mapping[str, list[str]]
 
@@ -25,10 +28,13 @@ def from_table(
     asked: dict[str, str],  # column → kind
     places: dict[str, Sequence[str]],  # place → columns
     missing: frozenset[str],
+    unique_within: str = "table",
 ) -> Records:
     """Return the records of a table; see `outtrees.records.read_records` for the rules."""
     coordinates = [name for names in places.values() for name in names]
-    ids, id_column, why = _identities(table, id, {**dict.fromkeys(coordinates, "place"), **asked})
+    taken = {**dict.fromkeys(coordinates, "place"), **asked}
+    homes = _homes(table, asked) if unique_within == "group" else [""] * len(table)
+    ids, id_column, why = _identities(table, id, taken, homes)
     cells = {
         name: column
         for name, column in zip(table.names, table.cells, strict=True)
@@ -52,7 +58,7 @@ def from_table(
             continue
         roles.append((name, "ignored" if kind == "ignore" else kind, reason))
         if kind == "parent":
-            parents = read_parents(table, name, column, ids, missing)
+            parents = read_parents(table, name, column, ids, missing, homes)
         elif kind == "group":
             group_names, groups = read_groups(table, name, column, missing)
     if groups is not None:
@@ -101,8 +107,14 @@ def check_columns(asked: Mapping[str, str], names: Sequence[str], title: str) ->
 # Roles ---------------------------------------------------------------------------------------
 
 
+def _homes(table: Table, asked: Mapping[str, str]) -> list[str]:
+    """Return the group of each row."""
+    name = next((name for name, kind in asked.items() if kind == "group"), None)
+    return [""] * len(table) if name is None else table.cells[table.names.index(name)]
+
+
 def _identities(
-    table: Table, id: str | None, asked: Mapping[str, str]
+    table: Table, id: str | None, asked: Mapping[str, str], homes: list[str]
 ) -> tuple[list[str], str | None, str | None]:
     """Return identities, the column they came from if any, and why (None: they are numbers)."""
     asked_id = next((name for name, kind in asked.items() if kind == "id"), None)
@@ -117,26 +129,27 @@ def _identities(
                 f"column {quoted(name)} is asked to be both id and {asked[name]!r}; choose one"
             )
     elif table.row_names is not None:
-        return _checked(table, table.row_names, None), None, "row names"
+        return _checked(table, table.row_names, None, asked, homes), None, "row names"
     else:
         free = [name for name in table.names if name not in asked]
         called = [name for name in free if name.lower() == "id"]
         if called:
             name, why = called[0], "called id"
-        elif free[:1] == [*table.names[:1]] and _are_names(table.cells[0]):
+        elif free[:1] == [*table.names[:1]] and _are_names(table.cells[0], homes):
             name, why = free[0], "first column, text, all different"
         elif free[:1] == [*table.names[:1]] and _counts_rows(free, table.cells[0]):
             name, why = free[0], "first column, counts the rows"
         else:
             return [str(row + 1) for row in range(len(table))], None, None
-    return _checked(table, table.cells[table.names.index(name)], name), name, why
+    cells = table.cells[table.names.index(name)]
+    return _checked(table, cells, name, asked, homes), name, why
 
 
-def _are_names(cells: list[str]) -> bool:
+def _are_names(cells: list[str], homes: list[str]) -> bool:
     distinct = set(cells)
     # Numbers may be measurements, dates never are names.
     return (
-        len(distinct) == len(cells)
+        _differ(cells, homes)
         and "" not in distinct
         and not any(is_number(cell) for cell in distinct)
         and infer_kind("", cells, list(range(len(cells))))[0] in ("ignore", "categorical")
@@ -154,15 +167,36 @@ def _counts_rows(names: Sequence[str], cells: list[str]) -> bool:
     )
 
 
-def _checked(table: Table, ids: list[str], column: str | None) -> list[str]:
+def _differ(ids: list[str], homes: list[str]) -> bool:
+    """Return whether no identity occurs twice in one home."""
+    return len(set(zip(homes, ids, strict=True))) == len(ids)
+
+
+def _checked(
+    table: Table,
+    ids: list[str],
+    column: str | None,
+    asked: Mapping[str, str],
+    homes: list[str],
+) -> list[str]:
     for row, identity in enumerate(ids):
         if identity == "":
             raise RecordsError(
                 f"{table.where(row, column)}: an identity is expected, but the cell is empty; "
                 "name the record"
             )
+    if _differ(ids, homes):
+        return ids
     lines = [table.line(row) for row in range(len(ids))]
-    check_unique(ids, lines, table.title, "row" if table.lines is None else "line")
+    names = [f"{i} of {home}" if home else i for i, home in zip(ids, homes, strict=True)]
+    remedy = "rename or remove the repeats"
+    group = next((name for name, kind in asked.items() if kind == "group"), None)
+    if group is not None and not any(homes) and _differ(ids, _homes(table, asked)):
+        remedy = (
+            f"within the groups of {quoted(group)} they differ: give each group its own fit with "
+            "fit_populations (outtrees populations), or name records by group and identity"
+        )
+    check_unique(names, lines, table.title, "row" if table.lines is None else "line", remedy)
     return ids
 
 
@@ -180,7 +214,23 @@ def _kind(
         found = {cells[row].removesuffix(".0") for row in present} | {cells[row] for row in present}
         if found <= {*ids, *(f"{i}.0" for i in ids), "root"}:
             return "parent", f"called {name}, holds identities"
-    return infer_kind(name, cells, present)
+    kind, reason = infer_kind(name, cells, present)
+    if kind in KINDS and _holds_identities(name, [cells[row] for row in present], ids):
+        return "ignore", _IDENTITIES
+    return kind, reason
+
+
+def _holds_identities(name: str, cells: list[str], ids: Sequence[str]) -> bool:
+    """Return whether a column names other records: then it is no evidence, but perhaps the answer.
+
+    Numbers may be identities by chance, so their column must be called a parent's as well.
+    """
+    called = not _PARENT_WORDS.isdisjoint(re.findall(r"[a-z]+", name.lower()))
+    if not called and all(is_number(cell) for cell in cells):
+        return False
+    names = set(ids)
+    found = sum(cell in names or cell.removesuffix(".0") in names for cell in cells)
+    return found > len(cells) / 2
 
 
 # Places --------------------------------------------------------------------------------------

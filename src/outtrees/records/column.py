@@ -142,6 +142,17 @@ def quoted(text: object) -> str:
     return f"'{shown(text)}'"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "record"), counted(2000, "record")
+    ('1 record', '2,000 records')
+    """
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
 def first_ten(items: Sequence[str]) -> str:
     """Return up to ten items in quotation marks, and how many there are if there are more."""
     listed = ", ".join(quoted(item) for item in items[:10])

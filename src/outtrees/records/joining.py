@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from outtrees.errors import RecordsError
-from outtrees.records.column import Column, first_ten, shown
+from outtrees.records.column import Column, counted, first_ten, shown
 from outtrees.records.files import Source, read_source
 from outtrees.records.nexus import read_nexus
 from outtrees.records.sequences import align, check_unique, read_fasta
@@ -87,17 +90,31 @@ def own_names(characters: Characters) -> list[str]:
     return first if len(set(first)) == len(first) else characters.names
 
 
-def join(characters: Characters, ids: Sequence[str], hint: str) -> list[Column]:
+def join(
+    characters: Characters, ids: Sequence[str], hint: str = "", unsequenced: str = "error"
+) -> list[Column]:
     """Return the columns in the order of the identities.
 
     A name matches as it is; or by its first word (FASTA headers go on after it); or with blanks
     for underscores (NEXUS). The way that matches most is used for all.
 
+    Parameters
+    ----------
+    hint : str
+        What to do about sequences without a record, if more than the obvious is known.
+    unsequenced : {"error", "missing"}
+        Whether records without a sequence are refused, or all their sites unread.
+
     Raises
     ------
     RecordsError
-        If a sequence has no record or a record no sequence; it lists them.
+        If a sequence has no record, or a record no sequence and that is an error; it lists them.
     """
+    if len(set(ids)) != len(ids):
+        raise RecordsError(
+            f"{characters.title}: sequences are joined by identity, but several records share one; "
+            "give the records names that differ, or write the sequences into a column of the table"
+        )
     ways = [characters.names]
     if characters.form == "header":
         ways.append([name.split()[0] for name in characters.names])
@@ -110,14 +127,33 @@ def join(characters: Characters, ids: Sequence[str], hint: str) -> list[Column]:
         check_unique(best, range(1, len(best) + 1), characters.title, "sequence number")
     strangers = [name for name in best if name not in wanted]
     without = [name for name in ids if name not in place]
-    if strangers or without:
-        parts = []
+    refused = without if unsequenced == "error" else []
+    if strangers or refused:
+        parts, remedies = [], []
         if strangers:
             parts.append(f"{len(strangers)} without a record: {first_ten(strangers)}")
-        if without:
-            parts.append(f"{len(without)} records without a sequence: {first_ten(without)}")
+            remedies.append(hint or "Rename or remove what has no record")
+        if refused:
+            number = counted(len(refused), "record")
+            parts.append(f"{number} without a sequence: {first_ten(refused)}")
+        if refused and not (strangers and hint):  # with the right identities there may be none
+            remedies.append("If these were never sequenced, pass unsequenced='missing'")
         raise RecordsError(
-            f"{characters.title}: identities do not match; {'; '.join(parts)}. {hint}"
+            f"{characters.title}: identities do not match; {'; '.join(parts)}. "
+            f"{'. '.join(remedies)}"
         )
-    rows = [place[name] for name in ids]
-    return [column.take(rows) for column in characters.columns]
+    rows = np.array([place.get(name, -1) for name in ids])
+    return [_spread(column, rows) for column in characters.columns]
+
+
+def _spread(column: Column, rows: np.ndarray) -> Column:
+    """Return the column in the order of rows, nothing known where a row is −1."""
+    without = int((rows < 0).sum())
+    found = column.take(rows)
+    if not without:
+        return found
+    values = found.values.copy()
+    values[rows < 0] = np.nan
+    text = tuple("" if row < 0 else cell for row, cell in zip(rows, found.text, strict=True))
+    reason = f"{column.reason}, {counted(without, 'record')} without one"
+    return replace(found, values=values, text=text, reason=reason)

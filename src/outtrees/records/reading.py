@@ -33,9 +33,12 @@ def read_records(
     id: str | None = None,
     kinds: Mapping[str, str] | None = None,
     sequences: str | os.PathLike[str] | Mapping[Any, str] | None = None,
+    unsequenced: str = "error",
     places: Mapping[str, Sequence[str]] | None = None,
     missing: Iterable[str] = MISSING,
+    unique_within: str = "table",
     encoding: str = "utf-8",
+    quotes: bool = True,
     max_bytes: int = MAX_BYTES,
 ) -> Records:
     """Return the records of a table, a FASTA or NEXUS file, a data frame or a mapping.
@@ -60,7 +63,10 @@ def read_records(
     sequences : path or mapping, optional
         Aligned FASTA or NEXUS, or identity → text ("" for a record without), joined by identity:
         to the name as it is, to the first word of a FASTA header, or to a NEXUS name with blanks
-        for underscores.
+        for underscores. A sequence that belongs to no record is an error.
+    unsequenced : {"error", "missing"}
+        What to do about records that `sequences` do not name: refuse them, or take all their sites
+        as unread.
     places : mapping of str to sequence of str, optional
         From the name of a place to the two or three columns that hold its coordinates. By default
         found by name: x and y (and z), lat and lon (or latitude, longitude, long, lng), alone or
@@ -68,8 +74,13 @@ def read_records(
         north of their centre; see `outtrees.records.places.project` for the error.
     missing : iterable of str
         Cells that mean "not known".
+    unique_within : {"table", "group"}
+        Where identities must differ: in the whole table, or, if records of different groups are
+        never spoken of together, in each group. Parents are then looked for in the child's group.
     encoding : str
         Of text files.
+    quotes : bool
+        Whether quotation marks in CSV and TSV enclose cells; if not, they are letters like others.
     max_bytes : int
         Larger files, packed or unpacked, are refused.
 
@@ -78,7 +89,10 @@ def read_records(
     The kind of a column that is not named in `kinds`; the first rule that fits decides, and
     `Records.describe` prints which:
 
-    1. "parent" or "known_parent", all cells identities: parent.
+    1. "parent" or "known_parent", all cells identities: parent. Another column of which more than
+       half of the cells are identities of records, if it is text, or numbers and "parent",
+       "mother", "infector" or "ancestor" is a word of its name: ignored, for true parents would be
+       read off instead of found.
     2. No value, or one only: ignored.
     3. All cells calendar dates (2020-03-05, 2020-03-05T10:00, 2020-03, 05.03.2020): date.
     4. All cells numbers: date if a word of the name is "date"; continuous if some are negative or
@@ -109,26 +123,48 @@ def read_records(
     """
     if source is None:
         raise RecordsError("source is None; give a path, a data frame or a mapping of columns")
+    for name, value, choices in (
+        ("unsequenced", unsequenced, ("error", "missing")),
+        ("unique_within", unique_within, ("table", "group")),
+    ):
+        if value not in choices:
+            raise RecordsError(
+                f"{name} is expected to be one of {', '.join(choices)}, but got {value!r}"
+            )
     absent = frozenset(missing) | {""}
     asked = dict(kinds or {})
     check_kinds(asked)
     found = None if sequences is None else read_sequences(sequences, encoding, max_bytes)
-    contents = _contents(source, encoding, max_bytes)
+    contents = _contents(source, encoding, quotes, max_bytes)
     names = [column.name for column in (found.columns if found else ())]
     if isinstance(contents, Characters):
         records = _from_characters(contents, id, asked, names)
     else:
         check_columns(asked, [*contents.names, *names], contents.title)
-        records = from_table(contents, id, asked, dict(places or {}), absent)
+        records = from_table(contents, id, asked, dict(places or {}), absent, unique_within)
     if found is None:
         return records
-    hint = "Give every record a sequence (N for every site if unknown) and every sequence a record"
-    if isinstance(contents, Table):
-        hint = _id_hint(contents, found.names) or hint
-    return _joined(records, found, join(found, records.ids, hint), asked)
+    hint = _id_hint(contents, found.names) if isinstance(contents, Table) else ""
+    return _joined(records, found, join(found, records.ids, hint, unsequenced), asked)
 
 
-def _contents(source: Any, encoding: str, max_bytes: int) -> Table | Characters:
+def read_cells(
+    source: Any, *, encoding: str = "utf-8", quotes: bool = True, max_bytes: int = MAX_BYTES
+) -> dict[str, list[str]]:
+    """Return the cells of a table as text, column by column; none of FASTA and NEXUS files.
+
+    Examples
+    --------
+    >>> read_cells({"id": ["a", "b"], "x": [1.5, None]})
+    {'id': ['a', 'b'], 'x': ['1.5', '']}
+    """
+    contents = _contents(source, encoding, quotes, max_bytes)
+    if isinstance(contents, Characters):
+        return {}
+    return dict(zip(contents.names, contents.cells, strict=True))
+
+
+def _contents(source: Any, encoding: str, quotes: bool, max_bytes: int) -> Table | Characters:
     if not isinstance(source, (str, os.PathLike)):
         return read_frame(source)
     file = read_source(source, max_bytes)
@@ -136,7 +172,7 @@ def _contents(source: Any, encoding: str, max_bytes: int) -> Table | Characters:
         return read_parquet(file, max_bytes)
     if is_nexus(file) or is_fasta(file):
         return read_characters(file, encoding)
-    return read_delimited(file, encoding)
+    return read_delimited(file, encoding, quotes)
 
 
 def _joined(
@@ -159,7 +195,7 @@ def _id_hint(table: Table, names: Sequence[str]) -> str:
     """Return the advice to use the column that holds the names of the sequences, if one does."""
     wanted = set(names)
     for name, cells in zip(table.names, table.cells, strict=True):
-        if set(cells) == wanted:
+        if wanted <= set(cells):  # some may have no sequence
             return f"Column {quoted(name)} holds these names: pass id={name!r}"
     return ""
 

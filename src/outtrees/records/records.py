@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.errors import RecordsError
-from outtrees.records.column import Column, first_ten, quoted, shown
+from outtrees.records.column import Column, counted, first_ten, quoted, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class Records:
     Attributes
     ----------
     ids : tuple of str
-        All different.
+        All different; in groups that were read with unique_within="group", within each.
     columns : tuple of Column
     known_parents : mapping of int to int
         From the row of a child to that of its parent; −1 for a record known to be a root.
@@ -58,7 +58,8 @@ class Records:
     group_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(set(self.ids)) != len(self.ids):
+        homes = self.groups if self.groups is not None else np.zeros(len(self.ids), dtype=np.intp)
+        if len(set(zip(homes.tolist(), self.ids, strict=True))) != len(self.ids):
             raise RecordsError("identities are expected to differ; rename the repeats")
         for column in self.columns:
             if len(column) != len(self.ids):
@@ -116,7 +117,7 @@ class Records:
             for a, b, c, d, e in lines
         ]
         files = ", ".join(shown(name) for name in self.provenance if name != "table in memory")
-        title = f"{len(self)} records" + (f" from {files}" if files else "")
+        title = counted(len(self), "record") + (f" from {files}" if files else "")
         return "\n".join([title, *rows])
 
     def _role_summary(self, role: str) -> tuple[str, str]:

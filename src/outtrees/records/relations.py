@@ -16,12 +16,18 @@ ROOT = "root"
 
 
 def read_parents(
-    table: Table, name: str, cells: list[str], ids: Sequence[str], missing: frozenset[str]
+    table: Table,
+    name: str,
+    cells: list[str],
+    ids: Sequence[str],
+    missing: frozenset[str],
+    homes: Sequence[str],
 ) -> dict[int, int]:
     """Return the known parents: row of the child → row of the parent, or −1.
 
     A cell holds the identity of the parent, "root" for a record known to have none among the
-    records (unless a record is called so), or nothing if the parent is unknown.
+    records (unless a record is called so), or nothing if the parent is unknown. Of several records
+    of one name, the one with the child's home is meant.
 
     Raises
     ------
@@ -29,13 +35,17 @@ def read_parents(
         If a parent is no record, a record descends from itself, directly or around a circle.
     """
     place = {identity: row for row, identity in enumerate(ids)}
+    at_home = {key: row for row, key in enumerate(zip(homes, ids, strict=True))}
     parents: dict[int, int] = {}
     strangers = []
     for row, cell in enumerate(cells):
         if cell in missing and cell not in place:
             continue
         # A column of whole numbers with gaps comes out of a data frame as 3.0.
-        found = place.get(cell, place.get(cell.removesuffix(".0")))
+        short = cell.removesuffix(".0")
+        ways = (at_home.get((homes[row], cell)), at_home.get((homes[row], short)))
+        ways += (place.get(cell), place.get(short))
+        found = next((way for way in ways if way is not None), None)
         if found is None and cell.lower() == ROOT:
             parents[row] = -1
         elif found is None:

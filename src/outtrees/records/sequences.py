@@ -170,7 +170,13 @@ def read_fasta(source: Source, encoding: str = "utf-8") -> Named:
     return Named(names, sequences, lines)
 
 
-def check_unique(names: Sequence[str], lines: Sequence[int], title: str, word: str) -> None:
+def check_unique(
+    names: Sequence[str],
+    lines: Sequence[int],
+    title: str,
+    word: str,
+    remedy: str = "rename or remove the repeats",
+) -> None:
     """Refuse names that occur twice; the message names them and their lines or rows."""
     if len(set(names)) == len(names):
         return
@@ -184,5 +190,5 @@ def check_unique(names: Sequence[str], lines: Sequence[int], title: str, word: s
         listed.append(f"{shown(name, 30)} ({word}s {some})")
     raise RecordsError(
         f"{title}: identities are expected to differ, but {len(twice)} occur more than once: "
-        f"{first_ten(listed)}; rename or remove the repeats"
+        f"{first_ten(listed)}; {remedy}"
     )

@@ -17,6 +17,7 @@ from outtrees.records.files import Source
 
 _DELIMITERS = "\t,;|"
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
+_STRAY = "close the quotation mark, or pass quotes=False if marks are letters like others"
 _csv_lock = threading.Lock()
 
 
@@ -53,21 +54,26 @@ class Table:
         return self.file or "the table"
 
 
-def read_delimited(source: Source, encoding: str = "utf-8") -> Table:
+def read_delimited(source: Source, encoding: str = "utf-8", quotes: bool = True) -> Table:
     """Return the table of a CSV or TSV file whose first line names the columns.
 
     The delimiter follows from the extension (.csv, .tsv, .tab), else, and for a .csv whose header
     has no comma, from the header: whichever of tab, comma, semicolon and bar is most frequent.
     Blank lines are skipped, blanks around cells are dropped, and so are columns without name and
     cells at the end, which spreadsheets leave. Where semicolons delimit, commas are decimal ones.
+    Without quotes, quotation marks are letters like others.
     """
-    header, rows, lines, delimiter = _split(source, encoding)
+    header, rows, lines, delimiter = _split(source, encoding, quotes)
     n = len(header)
     for row, line in zip(rows, lines, strict=True):
         if len(row) != n:
+            remedy = "put cells that contain the delimiter in quotation marks"
+            if any("\n" in cell for cell in row):
+                remedy = f"a cell goes on over several lines: {_STRAY}"
+            elif not quotes:
+                remedy = "correct that line, or leave quotes=False out"
             raise RecordsError(
-                f"{source.name} line {line}: {len(row)} fields, header has {n}; put cells that "
-                "contain the delimiter in quotation marks"
+                f"{source.name} line {line}: {len(row)} fields, header has {n}; {remedy}"
             )
     if not rows:
         raise RecordsError(f"{source.name} has no data rows; it holds only a header")
@@ -89,12 +95,19 @@ def delimited_rows(source: Source, encoding: str) -> tuple[list[str], list[list[
     return _split(source, encoding)[:3]
 
 
-def _split(source: Source, encoding: str) -> tuple[list[str], list[list[str]], list[int], str]:
+def _split(
+    source: Source, encoding: str, quotes: bool = True
+) -> tuple[list[str], list[list[str]], list[int], str]:
     text = source.text(encoding)
     if not text.strip():
         raise RecordsError(f"{source.name} has no data rows; it is empty")
-    delimiter = _delimiter(source, text)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    delimiter = _delimiter(source, text, quotes)
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        strict=True,
+        quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+    )
     rows: list[list[str]] = []
     lines: list[int] = []
     # A cell may be a whole genome. The limit is one for all readers, hence the lock.
@@ -108,9 +121,7 @@ def _split(source: Source, encoding: str) -> tuple[list[str], list[list[str]], l
                     lines.append(begin)
                 begin = reader.line_num + 1
         except csv.Error as error:
-            raise RecordsError(
-                f"{source.name} line {begin}: {error}; check the quotation marks"
-            ) from None
+            raise RecordsError(f"{source.name} line {begin}: {error}; {_STRAY}") from None
         finally:
             csv.field_size_limit(before)
     return rows[0], rows[1:], lines[1:], delimiter
@@ -121,13 +132,13 @@ def _with_points(cells: list[str]) -> list[str]:
     return [cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in cells]
 
 
-def _delimiter(source: Source, text: str) -> str:
+def _delimiter(source: Source, text: str, quotes: bool) -> str:
     header = next(line for line in text.splitlines() if line.strip())
     if source.extension in (".tsv", ".tab"):
         return "\t"
     if source.extension == ".csv" and "," in header:
         return ","
-    bare = re.sub(r'"[^"]*"', "", header)
+    bare = re.sub(r'"[^"]*"', "", header) if quotes else header
     best = max(_DELIMITERS, key=bare.count)
     return best if bare.count(best) else ","
 

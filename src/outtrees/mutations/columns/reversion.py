@@ -163,5 +163,12 @@ class Reversion(CellKernel):
         return -0.5 * self.prior_strength * (float(np.log(self.variance)) + ratio)
 
     def describe(self) -> str:
-        """Return which share of the parent's value a child keeps, and the spread."""
-        return f"child = {self.share:.3g} × parent {self.step:+.3g} ± {np.sqrt(self.variance):.3g}"
+        """Return which share of the parent's value a child keeps, and the spread.
+
+        Examples
+        --------
+        >>> Reversion(share=0.5, step=-3.77).describe()
+        'child = 0.5 × parent − 3.77 ± 1'
+        """
+        step = f"{'+' if self.step >= 0 else '−'} {abs(self.step):.3g}"
+        return f"child = {self.share:.3g} × parent {step} ± {np.sqrt(self.variance):.3g}"
