@@ -102,7 +102,7 @@ def test_options_reach_the_mutation():
 def test_early_stopping_scores_records_it_did_not_fit():
     model = OutTreeDensity("parzen", early_stopping=True, validation_fraction=0.25, random_state=0)
     model.fit(X)
-    training, held_out = model._split(X)
+    training, held_out = model._split(X, 0)
     assert len(training) == 75
     assert {tuple(x) for x in np.vstack([training, held_out])} == {tuple(x) for x in X}
     start = GaussianMutation(transition="identity").start(training)
