@@ -17,6 +17,7 @@ from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.sparse import elimination, fronts, wide
 from outtrees.trees.sparse.components import find_components, inner_problem
 from outtrees.trees.sparse.edges import checked_edges
+from outtrees.trees.sparse.plans import planned
 
 ROOTS = ["single", "any"]
 Sparse = partial(CandidateTrees, method="sparse")
@@ -130,7 +131,7 @@ def test_both_ranges_agree(roots):
         edges = checked_edges(child, parent, log_weight, rng.normal(size=400))
         components = find_components(edges, roots, None)
     inner = inner_problem(edges, components)
-    plan = elimination.planned(inner)
+    plan = planned(inner).fronts
     assert len(plan.above) > 20
     narrow, again = elimination.eliminate(inner, plan), wide.eliminate(inner, plan)
     assert not narrow.bad.any()
