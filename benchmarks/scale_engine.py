@@ -11,8 +11,11 @@ Rows, each in a process of its own:
   stream": ten a day in one place, all tied to the next ones, so one component holds everybody.
 - undated: 10⁵ points in the plane × 10 nearest, against SuperLU's log-determinant and time; and
   the best trees of these.
+- again: 2·10⁴ of these, with weights that change as in EM; log Z + marginals with the plan of the
+  elimination used again, over the same with a plan made anew each time.
 
 Run: OPENBLAS_NUM_THREADS=1 python benchmarks/scale_engine.py [--records 1000000] [--undated 100000]
+[--again 20000] [--row acyclic|ties|undated|again]
 """
 
 from __future__ import annotations
@@ -25,10 +28,14 @@ import time
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
 from outtrees import OutTreeDistribution
+from outtrees.trees.candidates import CandidateTrees
+
+ROWS = ("acyclic", "ties", "undated", "again")
 
 
 def earlier(T, k, rng):
@@ -187,20 +194,57 @@ def undated(options):
     }
 
 
+def largest_component(child, parent, log_weight):
+    """Return the edges within the largest strongly connected component, numbered anew."""
+    T = int(child.max()) + 1
+    graph = sparse.csr_array((np.ones(len(child)), (child, parent)), shape=(T, T))
+    label = connected_components(graph, connection="strong")[1]
+    inside = label == np.bincount(label).argmax()
+    number, kept = np.cumsum(inside) - 1, inside[child] & inside[parent]
+    return number[child[kept]], number[parent[kept]], log_weight[kept]
+
+
+def again(options):
+    rng = np.random.default_rng(3)
+    solved(*nearest(2000, 10, rng), np.zeros(2000))
+    edges = largest_component(*nearest(options.again, 10, rng))  # in which one root can be
+    T = int(edges[0].max()) + 1
+    result = {}
+    for roots in ("any", "single"):
+        plan, with_plan, without = None, [], []
+        for scale in (1.0, 1.1, 1.2, 1.3, 1.4, 1.5):
+            begin = time.perf_counter()
+            kept = CandidateTrees(*edges[:2], scale * edges[2], np.zeros(T), roots=roots, plan=plan)
+            _ = kept.log_z, kept.edge_marginals
+            with_plan.append(time.perf_counter() - begin)
+            begin = time.perf_counter()
+            anew = CandidateTrees(*edges[:2], scale * edges[2], np.zeros(T), roots=roots)
+            _ = anew.log_z, anew.edge_marginals
+            without.append(time.perf_counter() - begin)
+            assert np.array_equal(kept.edge_marginals, anew.edge_marginals)
+            plan = kept.plan
+        # The first had no plan to use.
+        seconds = float(np.median(with_plan[1:])), float(np.median(without[1:]))
+        result[roots] = {"seconds": seconds, "ratio": seconds[0] / seconds[1]}
+    return result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--undated", type=int, default=100_000)
-    parser.add_argument("--row", choices=["acyclic", "ties", "undated"])
+    parser.add_argument("--again", type=int, default=20_000)
+    parser.add_argument("--row", choices=ROWS)
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.row:  # one row alone, as JSON
+    if options.json:
         print(json.dumps(globals()[options.row](options)))
         return
-    for row in ("acyclic", "ties", "undated"):
-        sizes = ["--records", str(options.records), "--undated", str(options.undated)]
-        done = subprocess.run(
-            [sys.executable, __file__, "--row", row, *sizes], stdout=subprocess.PIPE, check=True
-        )
+    for row in [options.row] if options.row else ROWS:
+        command = [sys.executable, __file__, "--json", "--row", row]
+        for size in ("records", "undated", "again"):
+            command += [f"--{size}", str(getattr(options, size))]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
         report(row, json.loads(done.stdout), options)
 
 
@@ -219,6 +263,13 @@ def report(row, found, options):
                 f"ties, {name}: slope {one['slope']:.2f} (asked ≤ 1.1), {seconds} s; "
                 f"{one['in components']:,} records in components, the largest of "
                 f"{one['largest component']:,}"
+            )
+    elif row == "again":
+        for roots, one in found.items():
+            kept, anew = one["seconds"]
+            print(
+                f"again, {options.again:,} × 10, roots={roots}: {one['ratio']:.2f} of the time "
+                f"with a plan made anew ({kept:.2f} s and {anew:.2f} s), the same bits"
             )
     else:
         print(

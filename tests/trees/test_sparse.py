@@ -18,6 +18,7 @@ from outtrees.trees.enumeration import EnumeratedDistribution
 from outtrees.trees.sparse import elimination, fronts, wide
 from outtrees.trees.sparse.components import find_components, inner_problem
 from outtrees.trees.sparse.edges import checked_edges
+from outtrees.trees.sparse.plans import planned
 
 ROOTS = ["single", "any"]
 Sparse = partial(CandidateTrees, method="sparse")
@@ -131,7 +132,7 @@ def test_both_ranges_agree(roots):
         edges = checked_edges(child, parent, log_weight, rng.normal(size=400))
         components = find_components(edges, roots, None)
     inner = inner_problem(edges, components)
-    plan = elimination.planned(inner)
+    plan = planned(inner).fronts
     assert len(plan.above) > 20
     narrow, again = elimination.eliminate(inner, plan), wide.eliminate(inner, plan)
     assert not narrow.bad.any()

@@ -15,6 +15,7 @@ from outtrees.learning.candidates.edges import Constraints, PossibleEdges, possi
 from outtrees.learning.stages import Stage, Track
 from outtrees.mutations.columns import Lineage, LineagePairs, Waiting
 from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.sparse.plans import Plan
 
 __all__ = [
     "LineageFit",
@@ -169,8 +170,13 @@ class _Climb:
     ) -> LineageFit:
         """Return the fit to the trees of all these edges."""
 
+        plan: Plan | None = None
+
         def weigh(lineage: Lineage, rate: float) -> CandidateTrees:
-            return weighed_trees(lineage, self.values, pairs, edges, self.roots, rate)
+            nonlocal plan  # the list stays, and with it nearly always the plan
+            trees = weighed_trees(lineage, self.values, pairs, edges, self.roots, rate, plan)
+            plan = trees.plan
+            return trees
 
         T = len(edges.groups)
         tol = self.tol if tol is None else tol
@@ -266,11 +272,12 @@ def weighed_trees(
     edges: PossibleEdges,
     roots: str,
     root_rate: float,
+    plan: Plan | None = None,
 ) -> CandidateTrees:
     """Return the distribution over trees that the lineage gives the possible edges."""
     log_weight = lineage.log_beta(pairs)
     log_root = lineage.log_root(values)
-    return trees_of(pairs, log_weight, log_root, edges, roots, root_rate)
+    return trees_of(pairs, log_weight, log_root, edges, roots, root_rate, plan)
 
 
 def trees_of(
@@ -280,6 +287,7 @@ def trees_of(
     edges: PossibleEdges,
     roots: str,
     root_rate: float,
+    plan: Plan | None = None,
 ) -> CandidateTrees:
     """Return the distribution over trees for these log-weights.
 
@@ -294,7 +302,7 @@ def trees_of(
         log_weight = log_weight + np.log1p(-root_rate) - np.log(choices[pairs.child])
         log_root = log_root + np.log(root_rate)
     return CandidateTrees(
-        pairs.child, pairs.parent, log_weight, log_root, groups=edges.groups, roots=roots
+        pairs.child, pairs.parent, log_weight, log_root, groups=edges.groups, roots=roots, plan=plan
     )
 
 

@@ -13,6 +13,7 @@ from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array
 from outtrees.mutations.edges import EdgeList, Ints
 from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.sparse.plans import Plan
 
 
 class CandidateObjective(Objective):
@@ -47,11 +48,14 @@ class CandidateObjective(Objective):
         self.n_far = others.shape[1]
         self.edges = EdgeList.of_table(np.hstack([table, others]))
         self.log_each = log_each.ravel()
+        self.plan: Plan | None = None  # of the last point: the list of edges stays
 
     def at(self, mutation: Mutation) -> CandidatePoint:
         """Return the point of a mutation; one sparse elimination."""
         self.n_evaluations += 1
-        return CandidatePoint(mutation, self)
+        point = CandidatePoint(mutation, self)
+        self.plan = point.trees.plan
+        return point
 
 
 class CandidatePoint(Point):
@@ -82,9 +86,12 @@ class CandidatePoint(Point):
                 np.concatenate([near.parent, hub, every]),
                 np.concatenate([log_near, log_anywhere, np.zeros(T)]),
                 np.append(log_root, -np.inf),
+                plan=objective.plan,
             )
         else:
-            self.trees = CandidateTrees(near.child, near.parent, log_near, log_root)
+            self.trees = CandidateTrees(
+                near.child, near.parent, log_near, log_root, plan=objective.plan
+            )
         log_z = self.trees.log_z - (float(np.log(T)) if self._has_hub else 0.0)
         self.log_posterior = log_z + mutation.log_prior() - log_number_of_trees(T)
 

@@ -21,6 +21,7 @@ from outtrees.trees.parents import are_out_trees, check_parents
 from outtrees.trees.probabilities import read_only
 from outtrees.trees.sampling import RandomState, as_generator
 from outtrees.trees.sparse.edges import checked_edges
+from outtrees.trees.sparse.plans import Plan
 from outtrees.trees.sparse.ranking import best_of_list
 from outtrees.trees.sparse.trees import SparseTrees
 from outtrees.trees.weights import Floats, Ints, as_floats
@@ -54,6 +55,9 @@ class CandidateTrees:
         One root for each group, or any number.
     method : {"auto", "dense", "sparse"}
         "auto": dense for few records, or where most pairs are possible edges.
+    plan : Plan, optional
+        The `plan` of trees over the same list with other weights: what of it still holds is not
+        planned again. Never changes a result.
 
     Notes
     -----
@@ -84,6 +88,7 @@ class CandidateTrees:
         groups: ArrayLike | None = None,  # (T,)
         roots: Literal["single", "any"] = "single",
         method: Literal["auto", "dense", "sparse"] = "auto",
+        plan: Plan | None = None,
     ) -> None:
         if roots not in ("single", "any"):
             raise InvalidWeightsError(f"roots must be 'single' or 'any'; got {roots!r}")
@@ -100,7 +105,7 @@ class CandidateTrees:
         self._groups = self._checked_groups(groups)
         self.method = self._chosen(method)
         self._solver: DenseGroups | SparseTrees = (
-            self._dense() if self.method == "dense" else self._sparse()
+            self._dense() if self.method == "dense" else self._sparse(plan)
         )
 
     def __repr__(self) -> str:
@@ -115,6 +120,11 @@ class CandidateTrees:
     def n_records(self) -> int:
         """T, the number of records."""
         return len(self.log_root)
+
+    @property
+    def plan(self) -> Plan | None:
+        """How the elimination goes, for the next trees over this list; None if there is none."""
+        return self._solver.plan if isinstance(self._solver, SparseTrees) else None
 
     @cached_property
     def log_z(self) -> float:
@@ -355,9 +365,9 @@ class CandidateTrees:
             self.child, self.parent, self.log_weight, self.log_root, self.roots, self._group_codes
         )
 
-    def _sparse(self) -> SparseTrees:
+    def _sparse(self, plan: Plan | None) -> SparseTrees:
         edges = checked_edges(self.child, self.parent, self.log_weight, self.log_root)
-        return SparseTrees(edges, self.roots, self._groups)
+        return SparseTrees(edges, self.roots, self._groups, plan)
 
     def _with(
         self, log_weight: Floats, log_root: Floats, roots: Literal["single", "any"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from outtrees.learning.labels.model import LabelModel, Labels
 from outtrees.mutations.checks import Array
 from outtrees.mutations.edges import chunks
 from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.sparse.plans import Plan
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,13 @@ class CandidateLabelModel(LabelModel):
 
     def distribution(self, log_beta: Array, log_root: Array) -> Any:
         """Return the distribution over trees with these weights of edges and of roots."""
-        return CandidateTrees(self.child, self.parent, log_beta, log_root)
+        return CandidateTrees(self.child, self.parent, log_beta, log_root, plan=self._plan)
+
+    @cached_property
+    def _plan(self) -> Plan | None:
+        """The plan of the attributes alone, which serves whatever the labels are."""
+        log_weight = self.log_layers.max(axis=0)
+        return CandidateTrees(self.child, self.parent, log_weight, self.log_roots).plan
 
     def pair_sums(
         self,

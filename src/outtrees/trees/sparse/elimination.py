@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from outtrees.trees.sparse.components import Bools, Inner
-from outtrees.trees.sparse.fronts import Fronts, plan, refuse_too_large
+from outtrees.trees.sparse.fronts import Fronts
 from outtrees.trees.weights import Floats
 
 
@@ -124,20 +124,3 @@ def scaled_out(inner: Inner) -> tuple[Floats, Floats]:
         shift[c] = log_out[nodes].max()
         log_out[nodes] -= shift[c]
     return log_out, shift
-
-
-def planned(inner: Inner, keep: bool = False) -> Fronts:
-    """Return the fronts for a problem, after asking whether they fit into memory.
-
-    Where there is one root, the node that leaves last is a record in the densest place: see
-    ``OutTreeDistribution``'s anchor.
-    """
-    last = np.full(len(inner.single), -1, dtype=np.intp)
-    for c in np.flatnonzero(inner.single):
-        lo, hi = inner.component_first[c : c + 2]
-        last[c] = lo + int(inner.log_scale[lo:hi].argmax())
-    fronts = plan(inner.first, inner.column, inner.component_first, last)
-    if keep:
-        fronts = fronts.with_places_of_their_own()
-    refuse_too_large(fronts, len(inner.log_out))
-    return fronts

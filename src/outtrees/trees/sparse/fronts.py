@@ -74,30 +74,45 @@ class Fronts:
         return int(self.factor_first[-1]) + self.stack_height + 3 * largest
 
 
-def plan(first: Ints, column: Ints, component_first: Ints, last: Ints) -> Fronts:
-    """Return the fronts for edges in rows (first, column).
+@dataclass(frozen=True)
+class Dissection:
+    """The order of a pattern of edges before any node is asked to leave last."""
 
-    Parameters
-    ----------
-    component_first : array (C + 1,)
-        Nodes of a component are consecutive.
-    last : array (C,)
-        The node that leaves last in each component, −1 if it does not matter.
-    """
+    first: Ints  # (n + 1,) the pattern: edges in rows (first, column)
+    column: Ints
+    component_first: Ints  # (C + 1,) nodes of a component are consecutive
+    start: Ints  # (n + 1,) the pattern made symmetric
+    neighbour: Ints
+    whole: Ints  # components that are one front
+    order: Ints  # (n,) the node at each position
+
+
+def dissect(first: Ints, column: Ints, component_first: Ints) -> Dissection:
+    """Return a fill-reducing order of each component."""
     from outtrees.trees.sparse import order_kernels as kernels
 
-    n = len(first) - 1
     start, neighbour = kernels.symmetric_pattern(first, column)
     size = np.diff(component_first)
     edges = np.diff(first[component_first])
-    dissect = (size > _SMALL) & (edges < _DENSE * size * (size - 1.0))
-    order = np.arange(n)
-    for c in np.flatnonzero(dissect):
+    large = (size > _SMALL) & (edges < _DENSE * size * (size - 1.0))
+    order = np.arange(len(first) - 1)
+    for c in np.flatnonzero(large):
         lo, hi = component_first[c], component_first[c + 1]
         order[lo:hi] = lo + _nested_dissection(start[lo : hi + 1], neighbour, lo)
+    return Dissection(
+        first, column, component_first, start, neighbour, np.flatnonzero(~large), order
+    )
+
+
+def lay_out(dissection: Dissection, last: Ints) -> Fronts:
+    """Return the fronts; ``last`` (C,) leaves last in each component, −1 if it does not matter."""
+    from outtrees.trees.sparse import order_kernels as kernels
+
+    first, column, component_first = dissection.first, dissection.column, dissection.component_first
+    start, neighbour, whole = dissection.start, dissection.neighbour, dissection.whole
+    order = dissection.order.copy()
     for c in np.flatnonzero(last >= 0):
         _move_to_end(order[component_first[c] : component_first[c + 1]], int(last[c]))
-    whole = np.flatnonzero(~dissect)
     parent, _ = _tree(start, neighbour, order, component_first, whole)
     order = order[kernels.postorder(parent)]
     parent, count = _tree(start, neighbour, order, component_first, whole)

@@ -8,6 +8,8 @@ import numpy as np
 
 from outtrees.trees.sparse import elimination, wide
 from outtrees.trees.sparse.components import Bools, Inner
+from outtrees.trees.sparse.fronts import Fronts, refuse_too_large
+from outtrees.trees.sparse.plans import Plan, planned
 from outtrees.trees.weights import Floats
 
 
@@ -49,25 +51,36 @@ class Solution:
         return edge, out
 
 
-def solve(inner: Inner, keep: bool = False) -> Solution:
+def solve(inner: Inner, plan: Plan, keep: bool = False) -> Solution:
     """Run the forward pass of every component; ``keep`` what every front handed on."""
-    return _widened(inner, elimination.eliminate(inner, elimination.planned(inner, keep)), keep)
+    narrow = elimination.eliminate(inner, _fitting(inner, plan, keep))
+    return _widened(inner, narrow, plan, keep)
 
 
-def solve_for_every_root(solution: Solution) -> Solution:
+def solve_for_every_root(solution: Solution, plan: Plan) -> Solution:
     """Return the solution with every Z_r right, also those that are nothing beside the others."""
     narrow = solution.narrow
     unsure = narrow.unsure()
     if not unsure.any():
         return solution
-    return _widened(solution.inner, replace(narrow, bad=narrow.bad | unsure), keep=False)
+    return _widened(solution.inner, replace(narrow, bad=narrow.bad | unsure), plan, keep=False)
 
 
-def _widened(inner: Inner, narrow: elimination.FrontElimination, keep: bool) -> Solution:
+def _widened(
+    inner: Inner, narrow: elimination.FrontElimination, plan: Plan, keep: bool
+) -> Solution:
     """Return the solution with the components that left the range done in the extended one."""
     nodes, edges = np.zeros(len(inner.log_out), bool), np.zeros(len(inner.column), bool)
     if not narrow.bad.any():
         return Solution(inner, narrow, None, nodes, edges)
     left, nodes, edges = inner.restricted(narrow.bad)
-    again = wide.eliminate(left, elimination.planned(left, keep))
+    # Where all of them left the range, theirs is the plan that is there already.
+    again = wide.eliminate(left, _fitting(left, planned(left, plan), keep))
     return Solution(inner, narrow, again, nodes, edges)
+
+
+def _fitting(inner: Inner, plan: Plan, keep: bool) -> Fronts:
+    """Return the fronts of a plan, after asking whether their numbers fit into memory."""
+    fronts = plan.fronts.with_places_of_their_own() if keep else plan.fronts
+    refuse_too_large(fronts, len(inner.log_out))
+    return fronts

@@ -15,6 +15,7 @@ from outtrees.trees.sparse.components import (
     inner_problem,
 )
 from outtrees.trees.sparse.edges import EdgeRows
+from outtrees.trees.sparse.plans import Plan, planned
 from outtrees.trees.sparse.roots import root_counts
 from outtrees.trees.sparse.sampling import draw_trees
 from outtrees.trees.sparse.solution import Solution, solve, solve_for_every_root
@@ -25,12 +26,16 @@ class SparseTrees:
     """Sums over all out-trees of a list of edges. Memory O(edges) where components are small.
 
     A record alone in its component chooses its parent by itself; the others go through the
-    elimination of their component. Arrays of edges are child by child (`EdgeRows`).
+    elimination of their component. Arrays of edges are child by child (`EdgeRows`). Of the plan of
+    an ``earlier`` elimination what still holds is used again; results are the same bits.
     """
 
-    def __init__(self, edges: EdgeRows, roots: str, groups: Ints | None) -> None:
+    def __init__(
+        self, edges: EdgeRows, roots: str, groups: Ints | None, earlier: Plan | None = None
+    ) -> None:
         self.edges = edges
         self.roots = roots
+        self._earlier = earlier
         self.components: Components = find_components(edges, roots, groups)
 
     @cached_property
@@ -39,8 +44,13 @@ class SparseTrees:
         return inner_problem(self.edges, self.components)
 
     @cached_property
+    def plan(self) -> Plan | None:
+        """The plan of the elimination; None if every record is alone in its component."""
+        return planned(self.inner, self._earlier) if len(self.components.members) else None
+
+    @cached_property
     def _solution(self) -> Solution | None:
-        return solve(self.inner) if len(self.components.members) else None
+        return solve(self.inner, self.plan) if self.plan is not None else None
 
     @cached_property
     def _alone(self) -> tuple[Floats, Floats, Floats]:
@@ -126,8 +136,8 @@ class SparseTrees:
         # The one root's own weight is taken out of the whole again, in logs.
         roots = np.flatnonzero(closed & self.components.alone)
         result[roots] = self.log_z - log_root[roots]
-        if self._solution is not None:
-            solution = solve_for_every_root(self._solution)
+        if self._solution is not None and self.plan is not None:
+            solution = solve_for_every_root(self._solution, self.plan)
             log_x = solution.log_x()
             by_component = solution.log_z()
             for c in np.flatnonzero(self.components.single):
@@ -151,7 +161,7 @@ class SparseTrees:
     @cached_property
     def sampling_solution(self) -> Solution | None:
         """The forward pass again, keeping what every front handed on."""
-        return solve(self.inner, keep=True) if len(self.components.members) else None
+        return solve(self.inner, self.plan, keep=True) if self.plan is not None else None
 
     def number_of_roots(self) -> Floats:
         """Return P(k roots), k = 0, 1, …"""
