@@ -138,7 +138,7 @@ def test_the_objective_by_enumeration(roots):
 
 
 @pytest.mark.parametrize("roots", ["single", "any"])
-@pytest.mark.parametrize("generations", [1, 2, 3])
+@pytest.mark.parametrize("generations", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("strict", [True, False])
 def test_no_iteration_lowers_the_objective(roots, generations, strict):
     """All kinds of columns, missing cells."""
