@@ -73,6 +73,7 @@ def test_what_is_dropped_is_told(model):
     assert wider.dropped_mass_ < model.dropped_mass_
 
 
+@pytest.mark.slow
 def test_a_stack_over_candidates():
     several = OutTreeDensity("auto", candidates="knn", n_candidates=10, cv=2, max_iter=2)
     with pytest.warns(UserWarning, match="did not converge"):
