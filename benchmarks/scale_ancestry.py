@@ -3,7 +3,11 @@
 Cases are simulated (`make_line_list`), so that their parents are known. The command line runs as a
 process of its own; its time includes its start, reading, and writing all files.
 Run: python benchmarks/scale_ancestry.py [cases] [--days D] [--seed S] [--roots any|single]
-[--n-candidates K]
+[--n-candidates K] [--parts]
+
+--parts measures two parts of a fit instead, in this process: what the bound of the dropped mass is
+and costs, and the memory of an M-step with three links that reads the list of edges in stretches,
+beside one that reads it whole; for the list itself and for one 16 times as long.
 """
 
 from __future__ import annotations
@@ -16,13 +20,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from outtrees import load
+from outtrees import Ancestry, load
 from outtrees.datasets import make_line_list
+from outtrees.learning.candidates import constraints
+from outtrees.learning.candidates.lost import lost_mass
+from outtrees.mutations import edges
 
 BINS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0 + 1e-9)
 
@@ -68,9 +77,9 @@ def calibration(model, infectors: dict[str, str]) -> list[tuple[float, float, in
     ids = model.records.ids
     row = {name: i for i, name in enumerate(ids)}
     true = np.array([row.get(infectors[name], -1) for name in ids])
-    edges, trees = model.edges_, model.fitted.trees
+    listed, trees = model.edges_, model.fitted.trees
     support = np.concatenate([trees.edge_marginals, trees.root_marginals])
-    is_true = np.concatenate([true[edges.child] == edges.parent, true == -1])
+    is_true = np.concatenate([true[listed.child] == listed.parent, true == -1])
     table = []
     for low, high in pairwise(BINS):
         inside = (support >= low) & (support < high)
@@ -84,8 +93,56 @@ def among_candidates(model, infectors: dict[str, str]) -> tuple[int, int]:
     ids = model.records.ids
     row = {name: i for i, name in enumerate(ids)}
     true = np.array([row.get(infectors[name], -1) for name in ids])
-    edges = model.edges_
-    return int((true[edges.child] == edges.parent).sum()), int((true >= 0).sum())
+    listed = model.edges_
+    return int((true[listed.child] == listed.parent).sum()), int((true >= 0).sum())
+
+
+def parts(options: argparse.Namespace) -> None:
+    """Print what the bound of the dropped mass costs, and the memory of an M-step."""
+    cases = make_line_list(options.cases, days=options.days, random_state=options.seed)
+    model = Ancestry(
+        id="case", roots=options.roots, candidates="knn", n_candidates=options.n_candidates
+    ).fit(cases.table, sequences=cases.sequences)
+    fitted, lost = model.fitted, model.dropped_mass_
+    seconds = []
+    for most_searched in (300_000_000, 0):
+        begin = time.process_time()
+        lost_mass(
+            fitted.lineage,
+            fitted.values,
+            constraints(options.cases),
+            fitted.edges,
+            roots=fitted.roots,
+            root_rate=fitted.root_rate,
+            most_searched=most_searched,
+        )
+        seconds.append(time.process_time() - begin)
+    print(
+        f"{options.cases:,} cases: dropped {lost.mean:.1e} ± {lost.error:.0e} ({lost.kind}), bound "
+        f"{lost.bound}; the bound took {seconds[0] - seconds[1]:.1f} s of processor time\n"
+    )
+    three = replace(fitted.lineage, generations=3, step_weights=np.array([0.9, 0.05, 0.05]))
+    trees = fitted.trees
+    print("| edges | M-step, MB | read whole, MB | processor time / whole |\n|---|---|---|---|")
+    for times in (1, 16):
+        ends = np.tile(fitted.edges.child, times), np.tile(fitted.edges.parent, times)
+        marginals = np.tile(trees.edge_marginals / times, times), trees.root_marginals
+        at_once = edges._CELLS_AT_ONCE
+        found = []
+        for cells in (at_once, 2**62):
+            edges._CELLS_AT_ONCE = cells
+            pairs = three.pairs(fitted.values, fitted.values, *ends)
+            edges._CELLS_AT_ONCE = at_once
+            three.refit(pairs, *marginals)
+            begin = time.process_time()
+            three.refit(pairs, *marginals)
+            spent = time.process_time() - begin
+            tracemalloc.start()
+            three.refit(pairs, *marginals)
+            found.append((tracemalloc.get_traced_memory()[1] / 1e6, spent))
+            tracemalloc.stop()
+        (memory, spent), (whole, spent_whole) = found
+        print(f"| {len(ends[0]):,} | {memory:.0f} | {whole:.0f} | {spent / spent_whole:.2f} |")
 
 
 def show(claim: str, value: float, wanted: float) -> None:
@@ -100,7 +157,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--roots", choices=["any", "single"], default="any")
     parser.add_argument("--n-candidates", type=int, default=20)
+    parser.add_argument("--parts", action="store_true", help="measure parts of a fit instead")
     options = parser.parse_args()
+    if options.parts:
+        parts(options)
+        return
     with tempfile.TemporaryDirectory() as folder:
         path, infectors = write_cases(Path(folder), options.cases, options.days, options.seed)
         out = Path(folder) / "results"
