@@ -8,24 +8,22 @@ from outtrees.estimators import OutTreeClassifier, OutTreeDensity
 # scikit-learn fits toy data with duplicated and constant columns, of which ours rightly warns.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-FIXED = {"stickiness": 0.9, "sharpness": 1.0, "n_chains": 1, "n_draws": 2, "burn_in": 0}
+FIXED = {"stickiness": 0.9, "sharpness": 1.0, "n_chains": 1, "n_draws": 4, "burn_in": 0}
 
 
-@parametrize_with_checks(
-    [
-        OutTreeDensity("parzen", candidates="knn", n_candidates=5, max_iter=4),
-        OutTreeClassifier(
-            candidates="knn", n_candidates=5, unlabeled=None, max_iter=2, random_state=0, **FIXED
-        ),
-    ]
-)
+@parametrize_with_checks([OutTreeDensity("parzen", candidates="knn", n_candidates=5, max_iter=4)])
 def test_conformity(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [OutTreeDensity("mixture", candidates="knn", n_candidates=5, max_iter=4, random_state=0)]
+    [
+        OutTreeDensity("mixture", candidates="knn", n_candidates=5, max_iter=4, random_state=0),
+        OutTreeClassifier(
+            candidates="knn", n_candidates=5, unlabeled=None, max_iter=4, random_state=0, **FIXED
+        ),
+    ]
 )
-def test_conformity_of_mixtures(estimator, check):
+def test_conformity_of_slower_ones(estimator, check):
     check(estimator)

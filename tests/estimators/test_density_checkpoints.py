@@ -119,6 +119,7 @@ save(found.fit(make_spiral(60, random_state=1), checkpoint=checkpoint), model)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+@pytest.mark.slow
 def test_a_process_killed_while_it_writes(tmp_path):
     options = {"mutation": "parzen", "candidates": "knn", "n_candidates": 6, "random_state": 4}
     checkpoint, model = tmp_path / "fit.checkpoint", tmp_path / "model"

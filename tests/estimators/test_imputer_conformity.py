@@ -11,6 +11,12 @@ QUICK = {"n_draws": 2, "n_chains": 1, "burn_in": 0, "max_iter": 1, "random_state
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-@parametrize_with_checks([OutTreeImputer(**QUICK), OutTreeImputer("iid", **QUICK)])
+@parametrize_with_checks([OutTreeImputer("parzen", **QUICK), OutTreeImputer("iid", **QUICK)])
 def test_conformity(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([OutTreeImputer(**QUICK)])
+def test_conformity_of_the_default(estimator, check):
     check(estimator)

@@ -38,7 +38,7 @@ def dated_table(seed, T=60, unit=0.0):
 
 
 @pytest.mark.parametrize("roots", ["single", "any"])
-@pytest.mark.parametrize("unit", [0.0, 1.0])
+@pytest.mark.parametrize("unit", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 def test_all_candidates_give_the_same_fit(roots, unit):
     kernels, values = dated_table(1, unit=unit)
     given, lineage = constraints(60), Lineage(kernels)

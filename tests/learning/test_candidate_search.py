@@ -271,7 +271,7 @@ def test_counts_have_the_mean_and_variance_of_their_model():
     assert nearest == round(mean)
 
 
-@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("strict", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dated", [True, False])
 def test_proposals_hold_most_of_what_all_pairs_hold(monkeypatch, strict, dated):
     """Where there are too many pairs to look at all: nearest in time, place, category, sequence."""

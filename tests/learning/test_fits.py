@@ -164,6 +164,7 @@ ROTATION = GaussianMutation(
 )
 
 
+@pytest.mark.slow
 def test_parameters_are_recovered_as_records_grow():
     truth = ROTATION
     errors = []
