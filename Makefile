@@ -7,7 +7,7 @@ READY := .venv/ready
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[test]'
 	@touch $(READY)
 
 demo: $(READY)

@@ -12,7 +12,13 @@ PAGES = [README, *sorted((README.parent / "docs").glob("*.md"))]
 PAGES = [page for page in PAGES if "```python" in page.read_text()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+LONG = ("bayesian.md", "labels.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] * (p.name in LONG)) for p in PAGES],
+)
 def test_python_blocks(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # examples may write files
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)

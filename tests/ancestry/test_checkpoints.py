@@ -38,8 +38,9 @@ def run(*arguments):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the fit had not converged")
-@pytest.mark.parametrize("way", [pytest.param("dense", marks=pytest.mark.slow), "knn"])
+@pytest.mark.parametrize("way", ["dense", "knn"])
 def test_a_killed_process_goes_on(tmp_path, way):
     outbreak = make_outbreak(18, random_state=3)
     whole = Ancestry(**OPTIONS, candidates=way, n_candidates=6).fit(

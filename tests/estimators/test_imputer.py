@@ -102,6 +102,7 @@ def test_samples_are_complete_and_spread_as_std_says():
         imputer.sample(121)
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """90 % intervals from mean and std cover 85 to 95 % of hidden cells, over simulated data."""
     walk = GaussianMutation(

@@ -61,7 +61,7 @@ def exact_log_predictive(base, X, labels, points):
     return logsumexp(np.array(terms), axis=0) - np.log(len(X) + alpha)
 
 
-@pytest.fixture(params=[1, 2], ids=["1 column", "2 columns"])
+@pytest.fixture(params=[pytest.param(1, marks=pytest.mark.slow), 2], ids=["1 column", "2 columns"])
 def case(request):
     D = request.param
     X = np.random.default_rng(D).normal(size=(6, D))
@@ -122,6 +122,7 @@ def test_predictive_density_is_the_average_over_partitions(case):
     np.testing.assert_allclose(model.score_samples(points), exact, atol=0.05)
 
 
+@pytest.mark.slow
 def test_base_is_drawn_by_its_posterior():
     """One unknown scale: quadrature over it times the sum over all 15 partitions of four."""
     X = np.array([[-1.0], [-0.8], [0.9], [1.1]])
@@ -157,6 +158,7 @@ def test_base_is_drawn_by_its_posterior():
     assert np.mean(seen) == pytest.approx(exact, abs=4 * error)
 
 
+@pytest.mark.slow
 def test_prior_and_simulator_agree():
     """Geweke's test of the whole sampler, base included.
 

@@ -50,6 +50,7 @@ def test_figure1_steps_have_unit_variance(first):
     assert len(wrong) == 3  # else Σ and Σ² could not be told apart
 
 
+@pytest.mark.slow
 def test_figure1_is_the_same_again(first, tmp_path):
     page, _ = first
     again = figure1.run(tmp_path, quick=True, n_jobs=2)

@@ -53,6 +53,7 @@ def test_all_candidates_give_the_same_fit(roots, unit):
     np.testing.assert_array_equal(edges.choices, np.bincount(dense.pairs.child, minlength=60))
 
 
+@pytest.mark.slow
 def test_gaps_and_every_kind_of_column_give_the_same_fit():
     kernels, values = random_table(7, T=15)
     given, lineage = constraints(15), Lineage(kernels, 2)
@@ -143,7 +144,9 @@ def test_a_smaller_sample_agrees_within_its_error():
 
 
 @pytest.mark.parametrize("way", ["dense", "candidates"])
-@pytest.mark.parametrize("after", [1, 4, 9])
+@pytest.mark.parametrize(
+    "after", [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(9, marks=pytest.mark.slow)]
+)
 def test_a_fit_that_goes_on_ends_with_the_same_bits(way, after):
     kernels, values = dated_table(8, T=30)
     given, lineage = constraints(30), Lineage(kernels)

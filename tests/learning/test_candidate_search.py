@@ -164,7 +164,7 @@ def test_the_compiled_search_finds_the_best(monkeypatch, unit):
     assert pairs_of(slow) == {(u, v) for u, v in twin if u != 5}
 
 
-@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("strict", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2))])
 def test_gaps_counts_and_clocks_are_ranked_nearly_right(monkeypatch, strict, seed):
     """All kinds of columns, 15 % of the cells missing: weights tell what the ranking lost."""
@@ -272,7 +272,7 @@ def test_counts_have_the_mean_and_variance_of_their_model():
 
 
 @pytest.mark.parametrize("strict", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("dated", [True, False])
+@pytest.mark.parametrize("dated", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_proposals_hold_most_of_what_all_pairs_hold(monkeypatch, strict, dated):
     """Where there are too many pairs to look at all: nearest in time, place, category, sequence."""
     kernels, values = random_table(3, T=300, missing=0.05, strict=strict)

@@ -74,7 +74,7 @@ def test_a_refit_that_lowers_the_posterior_is_reported():
     "template",
     [
         GaussianMutation("diag", "identity"),
-        GaussianMutation("spherical", "scalar"),
+        pytest.param(GaussianMutation("spherical", "scalar"), marks=pytest.mark.slow),
         GaussianMutation("full", "identity"),
         MixtureMutation(n_iid=1, n_local=1, covariance="diag"),
     ],
@@ -96,7 +96,11 @@ def test_all_solvers_reach_the_same_maximum(template):
 
 
 @pytest.mark.parametrize(
-    "X", [make_spiral(200), load_liver(subset="paper").data], ids=["spiral", "liver"]
+    "X",
+    [
+        pytest.param(make_spiral(200), id="spiral"),
+        pytest.param(load_liver(subset="paper").data, id="liver", marks=pytest.mark.slow),
+    ],
 )
 def test_acceleration_saves_evaluations_and_reaches_as_far(X):
     start = GaussianMutation().start(X)
@@ -187,6 +191,7 @@ def test_parameters_are_recovered_as_records_grow():
     assert many[0] < 0.3
 
 
+@pytest.mark.slow
 def test_the_direction_of_descent_is_not_taken_backwards():
     """The turned start finds the maximum that a fit from the truth reaches; others may not."""
     missed = 0
@@ -229,6 +234,7 @@ def test_all_starts_are_tried_and_the_best_is_kept():
     assert len(starts(GaussianMutation(start_correlation=0.4), X, 3, None)) == 1
 
 
+@pytest.mark.slow
 def test_restarts_only_where_the_start_is_random():
     assert len(starts(MixtureMutation(n_iid=5), REAL, 4, 0)) > 1
     assert len(starts(GaussianMutation(transition="identity"), REAL, 4, 0)) == 1

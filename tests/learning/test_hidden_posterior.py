@@ -62,7 +62,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = ("one hidden cell", "mixture", "mixed columns")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
+)
 def test_equal_to_enumeration_within_the_stated_error(case):
     mutation, observed = CASES[case]
     observed = np.array(observed)

@@ -27,8 +27,14 @@ def test_weights_given_labels(n_layers):
     assert model.trees(labels).log_z == pytest.approx(total, abs=1e-12)
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
-@pytest.mark.parametrize(("C", "seed"), [(2, 0), (3, 1)])
+@pytest.mark.parametrize(
+    ("C", "seed", "n_layers"),
+    [
+        (2, 0, 1),
+        (3, 1, 2),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(2, 0, 2), (3, 1, 1)]),
+    ],
+)
 def test_the_posterior_is_the_enumerated_one(C, seed, n_layers):
     model = random_model(seed, 5, C, n_layers=n_layers)
     marginals, edges, _, _, _ = enumerate_labels(model, KNOWN)

@@ -50,8 +50,14 @@ def test_trees_given_labels(n_layers):
     np.testing.assert_allclose(sparse.edges_over(trees)[inner], dense.edges_over(trees)[inner])
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
-@pytest.mark.parametrize("leaps", [True, False])
+@pytest.mark.parametrize(
+    ("n_layers", "leaps"),
+    [
+        (2, True),
+        (1, False),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(1, True), (2, False)]),
+    ],
+)
 def test_the_posterior_is_the_enumerated_one(n_layers, leaps, monkeypatch):
     if not leaps:
         monkeypatch.setattr(posterior_module, "_MOST_FOR_OFFERS", 0)

@@ -95,9 +95,9 @@ def sequential_evidence(family, X, parents):
 @pytest.mark.parametrize(
     ("family", "X"),
     [
-        (GaussianPosterior(), REALS[:4]),
+        pytest.param(GaussianPosterior(), REALS[:4], marks=pytest.mark.slow),
         (GaussianPosterior(transition="identity"), REALS[:5]),
-        (GaussianPosterior("diag"), REALS[:4]),
+        pytest.param(GaussianPosterior("diag"), REALS[:4], marks=pytest.mark.slow),
         (KernelPosterior(n_landmarks=2), REALS[:4]),
         (CategoricalPosterior("full"), CODES[:4]),
     ],
@@ -134,6 +134,7 @@ def test_independent_records_leave_only_the_root_in_doubt():
     assert 0 < sample.log_evidence - fit.lower_bound < 1.0
 
 
+@pytest.mark.slow
 def test_with_many_records_q_closes_in_on_maximum_likelihood():
     truth = GaussianMutation(
         covariance="diag",

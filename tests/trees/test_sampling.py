@@ -80,7 +80,7 @@ def parts(dist, wide=False):
 
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("roots", ["single", "any"])
-@pytest.mark.parametrize("T", [4, 5, 6])
+@pytest.mark.parametrize("T", [4, 5, pytest.param(6, marks=pytest.mark.slow)])
 def test_any_core_gives_the_same_law(T, roots, wide):
     """However many nodes come back one and all before walks do the rest."""
     dist = OutTreeDistribution(*random_weights(np.random.default_rng(10 + T), T), roots=roots)

@@ -171,8 +171,8 @@ def test_characters_that_a_format_cannot_hold():
     assert names == ("nul\\x00", "vt\\x0b", "half\\ud800", "end\\n")
 
 
-def test_a_chain_of_a_hundred_thousand():
-    T = 100_000
+def test_a_chain_of_twenty_thousand():
+    T = 20_000
     assert sys.getrecursionlimit() < T
     ids, parents = [f"r{i}" for i in range(T)], np.arange(-1, T - 1)
     newick = to_newick(ids, parents, np.ones(T), leaves=False)
@@ -180,9 +180,6 @@ def test_a_chain_of_a_hundred_thousand():
     assert tree.names == tuple(ids)  # parents first: the chain in its order
     np.testing.assert_array_equal(tree.parents, parents)
     assert len(read_newick(to_newick(ids, parents, leaves=True)).names) == 2 * T - 1
-    # What follows writes node by node and has nothing to recurse into: a part is enough.
-    T = 20_000
-    ids, parents = ids[:T], parents[:T]
     assert to_nexus(ids, parents).count("(") == T - 1
     assert to_graphml(ids, parents).count("<edge") == T - 1
     networkx = pytest.importorskip("networkx")

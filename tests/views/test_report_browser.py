@@ -228,7 +228,7 @@ def injected(page):
 
 def test_hostile_names_stay_text(show, tmp_path):
     page = show(hostile())
-    for record in range(8):
+    for record in range(3):
         page["search"].clear()
         page["search"].send_keys("<" if record == 0 else "L")
         page.run("window.outtrees.state.chosen = -1")
