@@ -8,6 +8,8 @@ READY := .venv/ready
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[test]'
+	@# pip would compile one file after the other, and what libraries bring to test themselves.
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' .venv/lib || true
 	@touch $(READY)
 
 demo: $(READY)
