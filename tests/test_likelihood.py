@@ -152,6 +152,7 @@ def test_normalised_ratio_integrates_to_one_within_its_error():
     assert again.log_integral == result.log_integral
 
 
+@pytest.mark.slow
 def test_standard_error_is_the_spread_of_repeated_estimates():
     results = [
         normalised_log_predictive(WALK, OLD, OLD[:1], n_draws=60, random_state=seed)

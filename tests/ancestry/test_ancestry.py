@@ -36,6 +36,7 @@ def test_an_outbreak_is_found_as_surely_as_the_supports_say(found, outbreak):
     assert {name for name, parent in said.items() if not parent} == roots
 
 
+@pytest.mark.slow
 def test_calibration_over_many_outbreaks():
     """Given the true waiting time, as many parents are right as promised."""
     right = expected = variance = 0.0

@@ -101,6 +101,7 @@ def test_sampler_visits_partitions_by_their_probability(case):
         assert sampled[k] == pytest.approx(exact, abs=5 * np.sqrt(exact * (1 - exact) / 2_000))
 
 
+@pytest.mark.slow
 def test_predictive_density_is_the_average_over_partitions(case):
     X, base = case
     D = X.shape[1]

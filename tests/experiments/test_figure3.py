@@ -62,6 +62,7 @@ def test_labels_follow_the_tree(folder):
                 assert means[method] < 0.4  # two classes: chance is 0.5
 
 
+@pytest.mark.slow
 def test_shuffled_labels_cannot_be_found():
     """The comparison above can fail: a label that has nothing to do with the tree."""
     matrix = generated()

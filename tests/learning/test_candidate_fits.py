@@ -65,6 +65,7 @@ def test_gaps_and_every_kind_of_column_give_the_same_fit():
     assert sparse.objectives[-1] > dense.objectives[-1] - 0.02
 
 
+@pytest.mark.slow
 def test_few_candidates_keep_nearly_all_probability(monkeypatch):
     monkeypatch.setattr(choosing, "_WORTH_COMPILING", 0)
     kernels, values = dated_table(3)

@@ -221,6 +221,7 @@ def test_turning_twice_changes_nothing():
     assert flat.turned() is None
 
 
+@pytest.mark.slow
 def test_all_starts_are_tried_and_the_best_is_kept():
     X = make_spiral(150)
     default, iid = starts(GaussianMutation(), X, 1, None)

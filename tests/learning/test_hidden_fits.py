@@ -75,6 +75,7 @@ def test_complete_records_give_the_likelihood_and_the_m_step_of_the_mutation(nam
         np.testing.assert_allclose(mine, theirs, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_cloud_maximises_the_density_of_the_observed_cells():
     X = CONTINUOUS.copy()
     X[RNG.random(X.shape) < 0.3] = np.nan

@@ -51,6 +51,7 @@ def test_the_posterior_is_the_enumerated_one(C, seed, n_layers):
     np.testing.assert_allclose(edge.sum(axis=1) + root, 1.0)
 
 
+@pytest.mark.slow
 def test_six_records():
     known = np.array([0, -1, 1, -1, 1, 0])
     model = random_model(6, 6, 2)

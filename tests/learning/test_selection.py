@@ -19,6 +19,7 @@ def clusters():
     return select_mutation(MIXTURES, CLUSTERS, cv=3, random_state=0)
 
 
+@pytest.mark.slow
 def test_finds_the_number_of_clusters(clusters):
     few = {k: MIXTURES[k] for k in (1, 3)}
     assert clusters.best in (3, 6)
@@ -46,6 +47,7 @@ def test_the_same_for_the_same_seed_and_any_number_of_jobs():
     assert not np.array_equal(runs[0].log_densities, other.log_densities)
 
 
+@pytest.mark.slow
 def test_one_standard_error_takes_the_first_that_is_good_enough(clusters):
     assert clusters.mean[clusters.candidates.index(clusters.best)] == clusters.mean.max()
     expected = clusters.log_densities.std(axis=1, ddof=1) / np.sqrt(60)

@@ -240,6 +240,7 @@ def test_the_outbreak():
     assert varies.sum() == 79  # as its description says
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_records(tmp_path):
     # A quadratic loop anywhere would take hours here.
     T = 100_000

@@ -26,7 +26,7 @@ _OVERLAP = 1 / 9  # a tenth is tested, nine tenths are fitted
 def introduce(page: Page, n_folds: int, quick: bool) -> None:
     """Add what was done, and how it differs from the paper."""
     if quick:
-        page.text("**A quick run on 60 records of each set: it tests the program, nothing else.**")
+        page.text("**A quick run on 40 records of each set: it tests the program, nothing else.**")
     page.text(
         "The sum of the test records' log-densities in the data's own units, averaged over folds "
         f"({n_folds} of 10), ± standard error over folds. Spiral (3, 534), Heart (13, 139), "

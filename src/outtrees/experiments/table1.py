@@ -34,7 +34,7 @@ def run(
         The first so many of ten; all if not given (quick: two).
     n_jobs : int
     quick : bool
-        60 records of each set, fewer candidates.
+        40 records of each set, fewer candidates.
     data : ignored
     progress : function of (done, total, name), optional
     """
