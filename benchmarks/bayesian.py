@@ -54,10 +54,17 @@ def one_fold(X, split, density):
     return scores, model.candidates_["weight"]
 
 
+def ahead(lead):
+    """Return the mean lead over folds, its standard error and in how many folds there is one."""
+    error = lead.std(ddof=1) / np.sqrt(len(lead)) if len(lead) > 1 else np.nan
+    return f"{lead.mean():.1f} ± {error:.1f}, in {(lead > 0).sum()} of {len(lead)}"
+
+
 def densities(options):
     methods = [DIRICHLET, *([DENSITY] if options.density else []), OURS]
-    print("| set |", " | ".join(methods), "| ahead of BayesianGaussianMixture by | weights |")
-    print("|---" * (len(methods) + 3) + "|", flush=True)
+    leads = [f"ahead of {method.split('(')[0]} by" for method in methods[:-1]]
+    print("| set |", " | ".join([*methods, *leads]), "| weights |")
+    print("|---" * (2 * len(methods) + 1) + "|", flush=True)
     for name in options.sets:
         start = time.perf_counter()
         X = records(name)
@@ -66,13 +73,11 @@ def densities(options):
             for split in itertools.islice(splits(len(X), 10), options.folds)
         )
         scores = {m: np.array([fold[m] for fold, _ in folds]) for m in methods}
-        lead = scores[OURS] - scores[DIRICHLET]
-        error = lead.std(ddof=1) / np.sqrt(len(lead)) if len(lead) > 1 else np.nan
         weights = np.mean([w for _, w in folds], axis=0)
         cells = [
             name,
             *[f"{scores[m].mean():.1f}" for m in methods],
-            f"{lead.mean():.1f} ± {error:.1f}",
+            *[ahead(scores[OURS] - scores[m]) for m in methods[:-1]],
             ", ".join(f"{w:.2f}" for w in weights),
         ]
         print("|", " | ".join(cells), "|", flush=True)

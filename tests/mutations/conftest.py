@@ -182,8 +182,8 @@ def _(m: GaussianMutation, child, parent):
 def _(m: KernelMutation, child, parent):
     gamma = m.gamma if m.gamma != "scale" else m.scale_gamma
     formulas = {
-        "rbf": lambda z: np.exp(-gamma * np.sum((parent - z) ** 2)),
-        "polynomial": lambda z: (gamma * parent @ z + m.coef0) ** m.degree,
+        "rbf": lambda z: np.exp(-np.sum(gamma * (parent - z) ** 2)),
+        "polynomial": lambda z: (np.sum(gamma * parent * z) + m.coef0) ** m.degree,
         "linear": lambda z: parent @ z,
     }
     kernel = formulas.get(m.kernel, lambda z: m.kernel(parent, z))

@@ -1,5 +1,7 @@
 """Special cases that other people's code computes too."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -107,6 +109,31 @@ def test_kernel_refit_is_kernel_ridge_on_a_hard_tree(X, tree, kernel):
     np.testing.assert_allclose(
         mutation.refit(X, edge_marginals).means(points), model.predict(points), rtol=1e-7, atol=1e-7
     )
+
+
+def test_units_of_columns_do_not_matter_to_a_kernel_of_default_width(X):
+    """Nor where a column begins, for "rbf"; a given width is one for the numbers as they are."""
+    units, start = np.array([0.01, 1.0, 1000.0]), np.array([5.0, -3.0, 1e4])
+    points = X[:5] + 0.1
+
+    def features(mutation, X, points):
+        return mutation.start(X, random_state=0).features(points)
+
+    curve = KernelMutation(n_landmarks=8)
+    here, there = (
+        features(curve, *(x * u + b for x in (X, points))) for u, b in ((1, 0), (units, start))
+    )
+    np.testing.assert_allclose(there, here, rtol=1e-6)
+    given = replace(curve, gamma=0.3)
+    assert not np.allclose(features(given, X * units, points * units), features(given, X, points))
+    # A column that is constant but for rounding says nothing.
+    constant = np.full(len(X), 0.1) + 1e-17 * np.arange(len(X))
+    padded = features(
+        curve, np.column_stack([X, constant]), np.column_stack([points, constant[:5]])
+    )
+    wider = replace(curve, gamma=1 / 4)  # of four columns
+    sd = X.std(axis=0)
+    np.testing.assert_allclose(padded, features(wider, X / sd, points / sd), rtol=1e-6)
 
 
 def test_linear_refit_is_linear_regression_on_a_hard_tree(X, tree):

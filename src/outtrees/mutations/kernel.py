@@ -23,6 +23,7 @@ from outtrees.mutations.edges import Ints
 from outtrees.mutations.normal import log_normal, log_normal_edges, whitened
 
 KERNELS = ("rbf", "polynomial", "linear")
+_ROUNDING = 1e-12  # of a column's largest value: less than that is no spread
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,7 +38,8 @@ class KernelMutation(Mutation):
     kernel : {"rbf", "polynomial", "linear"} or callable
         A callable takes two records and returns a number; it must be positive semi-definite.
     gamma : float or "scale"
-        For "rbf" and "polynomial"; "scale" is 1 / (D · variance of all cells).
+        For "rbf" and "polynomial"; "scale" is 1 / D, with each column in units of its standard
+        deviation, so that the units of a column do not matter.
     degree, coef0 : float
         For "polynomial".
     ridge : float > 0
@@ -96,7 +98,7 @@ class KernelMutation(Mutation):
     offset: Any = field(default=None, repr=False)  # (D,)
     mutation_cov: Any = field(default=None, repr=False)  # (D, D)
     prior_cov: Any = field(default=None, repr=False)  # (D, D)
-    scale_gamma: Any = field(default=None, repr=False)  # what gamma="scale" came to
+    scale_gamma: Any = field(default=None, repr=False)  # (D,), what gamma="scale" came to
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
@@ -121,14 +123,15 @@ class KernelMutation(Mutation):
         if self.n_landmarks is not None and self.n_landmarks < T:
             chosen = as_generator(random_state).choice(T, self.n_landmarks, replace=False)
             landmarks = X[np.sort(chosen)]
-        variance = X.var()
+        variances, largest = X.var(axis=0), np.abs(X).max(axis=0)
+        varies = variances > (_ROUNDING * largest) ** 2  # else a constant, and its rounding
         empty = replace(
             self,
             root_mean=mean,
             root_cov=cov + self.prior_strength / (T + self.prior_strength) * floor,
             landmarks=landmarks,
             prior_cov=h2 * cov + floor if self.prior_strength > 0 else None,
-            scale_gamma=1.0 / (D * (variance if variance > 0 else 1.0)),
+            scale_gamma=1.0 / (D * np.where(varies, variances, 1.0)),
         )
         basis = _basis(empty._kernel(landmarks, landmarks))
         started = replace(
@@ -182,8 +185,10 @@ class KernelMutation(Mutation):
     def _kernel(self, X: Array, Z: Array) -> Array:
         options: dict[str, Any] = {}
         if not callable(self.kernel):
-            gamma = self.scale_gamma if self.gamma == "scale" else self.gamma
-            options = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+            options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+            if self.gamma == "scale" and self.kernel != "linear":
+                units = np.sqrt(self.scale_gamma)
+                X, Z, options["gamma"] = X * units, Z * units, 1.0
         K = pairwise_kernels(
             X, Z, metric=self.kernel, filter_params=not callable(self.kernel), **options
         )
