@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from outtrees.learning.candidates.approximate import NEIGHBOURS, nn_descent
 from outtrees.trees.memory import free_memory
 
 # T × T arrays at the peak of a dense fit: the weights, the engine's own, marginals, and those of
@@ -21,6 +22,7 @@ _EDGE_ARRAYS, _RECORD_BYTES = 25, 1000
 CONSTRAINTS: dict[str, list[Any]] = {
     "candidates": [StrOptions({"dense", "knn", "auto"})],
     "n_candidates": [Interval(Integral, 1, None, closed="left")],
+    "neighbours": [StrOptions(set(NEIGHBOURS))],
 }
 
 
@@ -95,6 +97,8 @@ def resolved(estimator: Any, n_records: int, **options: Any) -> str:
     MemoryError
         If dense is asked for, or is the only way, and does not fit; or not even candidates do.
     """
+    if estimator.neighbours == "approximate":
+        nn_descent()  # refused now, not after the first steps of a fit
     plan = planned(estimator, n_records, **options)
     if not plan.fits:
         raise MemoryError(f"{type(estimator).__name__}: {_sizes(plan, n_records)}. {plan.remedy}")

@@ -105,6 +105,11 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         memory; else knn, with a `CandidatesWarning`.
     n_candidates : int, default=20
         For knn; with T − 1 or more all pairs are listed.
+    neighbours : {"exact", "approximate"}, default="exact"
+        For knn, how the likeliest parents are looked up where records have more than 15 columns
+        (in units of the noise): all pairs compared, or PyNNDescent (`pip install
+        'outtrees[neighbours]'`), faster from some 20,000 records on, which misses some. Then there
+        is no dropped_mass_bound_.
     random_state : int, RandomState, Generator or None, default=None
 
     Attributes
@@ -201,6 +206,7 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         max_classes: int = 1000,
         candidates: str = "auto",
         n_candidates: int = 20,
+        neighbours: str = "exact",
         random_state: Any = None,
     ) -> None:
         self.mutation = mutation
@@ -220,6 +226,7 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         self.max_classes = max_classes
         self.candidates = candidates
         self.n_candidates = n_candidates
+        self.neighbours = neighbours
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
@@ -259,6 +266,7 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             random_state=fit_seed,
             n_candidates=self.n_candidates if sparse else None,
+            neighbours=self.neighbours,
         ).mutation
         C = len(targets.classes)
         marginal = np.full(C, 1 / C)

@@ -36,6 +36,7 @@ class ListedLabels:
 
     candidates: str
     n_candidates: int
+    neighbours: str
     method: str
     joint: bool | str
     X_: Array
@@ -56,7 +57,7 @@ class ListedLabels:
     ) -> tuple[AttributeMutations, LabelModel]:
         """Return the mutations and the label model over listed pairs, its settings chosen."""
         X = self.X_
-        listed = listed_parents(mutations.kept, X, self.n_candidates)
+        listed = listed_parents(mutations.kept, X, self.n_candidates, self.neighbours)
         rows = neighbourhoods(listed.edges, known, _CHOICE_RECORDS, seed)
         some = self._chosen(mutations.model(X[rows], marginal, 0.9, 1.0), known[rows], seed)
         if self.joint == "fresh":

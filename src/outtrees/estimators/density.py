@@ -99,6 +99,11 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         `CandidatesWarning`. Nothing is allocated before that is decided.
     n_candidates : int, default=20
         For knn; with T − 1 or more all pairs are listed, and the fit is the dense one.
+    neighbours : {"exact", "approximate"}, default="exact"
+        For knn, how the likeliest parents are looked up where records have more than 15 columns
+        (in units of the noise): all pairs compared, or PyNNDescent (`pip install
+        'outtrees[neighbours]'`), faster from some 20,000 records on, which misses some. Then there
+        is no dropped_mass_bound_.
     random_state : int, RandomState, Generator or None, default=None
         For random starts, folds, the records held out, hidden cells, and samples of parents.
     verbose : int, default=0
@@ -221,6 +226,7 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         missing: str = "error",
         candidates: str = "auto",
         n_candidates: int = 20,
+        neighbours: str = "exact",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -240,6 +246,7 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         self.missing = missing
         self.candidates = candidates
         self.n_candidates = n_candidates
+        self.neighbours = neighbours
         self.random_state = random_state
         self.verbose = verbose
 
@@ -375,7 +382,7 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         names = ("solver", "max_iter", "tol", "n_init", "n_iter_no_change", "verbose")
         options = {name: getattr(self, name) for name in names}
         if self._is_sparse:
-            options["n_candidates"] = self.n_candidates
+            options |= {"n_candidates": self.n_candidates, "neighbours": self.neighbours}
         return options
 
     def _fitted(self, mutation: Mutation, X: Array, track: Track | None) -> FitResult:

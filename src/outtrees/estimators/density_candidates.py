@@ -49,6 +49,7 @@ class ListedTrees(FittedTrees):
 
     candidates: str
     n_candidates: int
+    neighbours: str
     candidates_: str
     candidate_edges_: Ints  # (2, E) children and parents
     _tree: Any
@@ -88,7 +89,7 @@ class ListedTrees(FittedTrees):
 
     def _listed(self, mutation: Mutation, X: Array) -> float:
         """Keep the list of edges and what it leaves out; return the bound of the likelihood."""
-        listed = listed_parents(mutation, X, self.n_candidates)
+        listed = listed_parents(mutation, X, self.n_candidates, self.neighbours)
         self.candidate_edges_ = np.stack([listed.edges.child, listed.edges.parent])
         # The records looked at need no seed of the user's: the same for the same records.
         dropped = what_is_dropped(mutation, X, listed, random_state=0)

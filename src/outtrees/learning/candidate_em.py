@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outtrees.learning.candidate_objective import CandidateObjective
+from outtrees.learning.candidates.approximate import NEIGHBOURS
 from outtrees.learning.candidates.neighbours import nearest_parents
 from outtrees.learning.candidates.others import OtherParents
 from outtrees.learning.em import fit_em
 from outtrees.learning.objective import FitResult, OnStep
 from outtrees.learning.stages import Track
 from outtrees.mutations.base import Mutation
-from outtrees.mutations.checks import Array, check_count
+from outtrees.mutations.checks import Array, check_count, check_option
 from outtrees.mutations.edges import Ints
 
 # Records sampled at random, for each one, from those that no shell around it holds.
@@ -51,6 +52,7 @@ def fit_candidate_em(
     max_iter: int = 200,
     tol: float = 1e-4,
     n_others: int = N_OTHERS,
+    neighbours: str = "exact",
     random_state: Any = None,
     on_step: OnStep | None = None,
     verbose: int = 0,
@@ -67,8 +69,8 @@ def fit_candidate_em(
     1,000 records): that is what a fit over all pairs means by it, for a fixed list.
 
     A step costs O(T (k + m) D) and one sparse elimination, a search about O(T log T) for Gaussian
-    mutations in few dimensions (see `nearest_parents`). With n_candidates ≥ T − 1 this is
-    `fit_em`, to rounding.
+    mutations in few dimensions (see `nearest_parents`, also for neighbours="approximate"). With
+    n_candidates ≥ T − 1 this is `fit_em`, to rounding.
 
     Examples
     --------
@@ -81,6 +83,7 @@ def fit_candidate_em(
     """
     check_count("fit_candidate_em", "n_candidates", n_candidates, 1)
     check_count("fit_candidate_em", "n_others", n_others, 0)
+    check_option("fit_candidate_em", "neighbours", neighbours, NEIGHBOURS)
     records = np.asarray(X, dtype=np.float64)
     T = len(records)
     others = OtherParents(T, n_others, random_state)
@@ -95,7 +98,7 @@ def fit_candidate_em(
         searches.append(n_iter)
         stage, objective = track.next_stage(), None
         if everything or not stage.finished:
-            table = nearest_parents(mutation, records, n_candidates)
+            table = nearest_parents(mutation, records, n_candidates, neighbours)
         if not stage.finished:
             sample = others.drawn(mutation, records, table)
             objective = CandidateObjective(records, table, *sample)
@@ -125,7 +128,7 @@ def fit_candidate_em(
         if fit.stopped_by == "tol" and len(searches) < len(rounds)
         else fit.stopped_by,
         validation_scores=np.empty(0),
-        table=table if everything else nearest_parents(mutation, records, n_candidates),
+        table=table if everything else nearest_parents(mutation, records, n_candidates, neighbours),
         searches=tuple(searches),
     )
 

@@ -40,6 +40,7 @@ def fit_mutation(
     verbose: int = 0,
     n_candidates: int | None = None,
     track: Track | None = None,
+    neighbours: str = "exact",
 ) -> FitResult:
     """Return the best fit over the starts of the mutation.
 
@@ -50,7 +51,8 @@ def fit_mutation(
     `n_iter_no_change` steps without a new best. `n_evaluations` counts all starts.
 
     With `n_candidates` each fit is `fit_candidate_em`, over that many possible parents of each
-    record (solver "em" alone), and a `CandidateFit`; its log posterior is an estimate.
+    record (solver "em" alone), and a `CandidateFit`; its log posterior is an estimate. These are
+    looked up as `neighbours` says, "exact" or "approximate".
 
     With a `track` (solver "em") each step is noted, and a fit that was interrupted goes on;
     `random_state` must then be the same int.
@@ -86,6 +88,7 @@ def fit_mutation(
                 start,
                 records,
                 n_candidates,
+                neighbours=neighbours,
                 random_state=seed,
                 on_step=stopper,
                 track=track,

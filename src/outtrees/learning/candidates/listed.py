@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from outtrees.learning.candidates.approximate import approximate_is_used
 from outtrees.learning.candidates.dropped import dropped_bound, dropped_mass
 from outtrees.learning.candidates.neighbours import joined, nearest_parents
 from outtrees.mutations.base import Mutation
@@ -30,7 +31,9 @@ class Dropped(NamedTuple):
     bound: float | None  # of the mean; without sampling, where there is one
 
 
-def listed_parents(mutation: Mutation, X: Array, n_candidates: int) -> Listed:
+def listed_parents(
+    mutation: Mutation, X: Array, n_candidates: int, neighbours: str = "exact"
+) -> Listed:
     """Return the `n_candidates` likeliest parents of each record, with links between clusters.
 
     Examples
@@ -41,11 +44,12 @@ def listed_parents(mutation: Mutation, X: Array, n_candidates: int) -> Listed:
     >>> len(listed.edges), listed.n_left
     (6, 2)
     """
-    table = nearest_parents(mutation, X, n_candidates)
+    table = nearest_parents(mutation, X, n_candidates, neighbours)
     edges = joined(mutation, X, table, n_candidates)
     n_left = len(X) - 1 - table.shape[1]
     spaces = mutation._embeddings(X[:1], X[:1])
-    if spaces is not None and len(spaces) > 1:
+    several = spaces is not None and len(spaces) > 1
+    if several or any(approximate_is_used(neighbours, space) for space in spaces or ()):
         return Listed(edges, None, n_left)
     near = EdgeList.of_table(table)
     log_near = mutation._log_edges(X, X, near.child, near.parent).reshape(table.shape)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from outtrees.learning.candidates.approximate import approximate_is_used, nearly_nearest
 from outtrees.mutations.base import Mutation
 from outtrees.mutations.checks import Array
 from outtrees.mutations.edges import EdgeList, Ints
@@ -19,6 +20,7 @@ def nearest_parents(
     mutation: Mutation,
     X: Array,  # (T, D)
     n_nearest: int,
+    neighbours: str = "exact",
 ) -> Ints:
     """Return the `n_nearest` likeliest parents of each record, (T, k) with k ≤ T − 1.
 
@@ -28,6 +30,10 @@ def nearest_parents(
     takes the neighbours of every component together, and of these the likeliest: exact with one
     component that depends on the parent, very nearly so with several. All other mutations compare
     all pairs, `likeliest_parents`, exact.
+
+    Beyond 15 dimensions scikit-learn compares all pairs too, O(T² D). With
+    neighbours="approximate" PyNNDescent (an extra, `outtrees[neighbours]`) looks them up there in
+    about O(T log T), and misses some.
 
     Examples
     --------
@@ -47,7 +53,7 @@ def nearest_parents(
     spaces = [space for space in spaces if np.ptp(space[1], axis=0).any()]
     if not spaces:
         return _others(T, k)
-    tables = [_nearest(*space, k) for space in spaces]
+    tables = [_nearest(space, k, neighbours) for space in spaces]
     return tables[0] if len(tables) == 1 else _best(mutation, X, np.hstack(tables), k)
 
 
@@ -186,11 +192,22 @@ class _OutsideSearch:
         return best
 
 
-def _nearest(children: Array, parents: Array, k: int) -> Ints:
+def _nearest(space: tuple[Array, Array], k: int, neighbours: str) -> Ints:
     """Return the k nearest parents of each child but itself, nearest first, (T, k)."""
-    found = NearestNeighbors(n_neighbors=k + 1).fit(parents)
-    near = found.kneighbors(children, return_distance=False)
+    children, parents = space
+    if approximate_is_used(neighbours, space):
+        near = nearly_nearest(children, parents, k + 1)
+        short = np.flatnonzero((near < 0).any(axis=1))
+        if len(short):
+            near[short] = _by_scikit_learn(children[short], parents, k + 1)
+    else:
+        near = _by_scikit_learn(children, parents, k + 1)
     return _without_self(near, np.arange(len(children)), len(parents), spare=1)
+
+
+def _by_scikit_learn(children: Array, parents: Array, k: int) -> Ints:
+    found = NearestNeighbors(n_neighbors=k).fit(parents)
+    return np.asarray(found.kneighbors(children, return_distance=False))
 
 
 def _without_self(best: Ints, rows: Ints, n_records: int, spare: int = 0) -> Ints:
