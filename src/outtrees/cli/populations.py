@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,7 +64,7 @@ def command(**options: Any) -> None:
         if told_beforehand(screen, _cost(populations, given.cost, options), options["check"]):
             return
         model = make_model(Ancestry, given, options)
-        with _counting(screen, "populations") as progress:
+        with screen.counting("populations") as progress:
             found = fit_populations(
                 model,
                 given.records,
@@ -124,35 +122,6 @@ def _memory(records: Records, options: Mapping[str, Any]) -> int:
     if way == "dense" or (way == "auto" and len(records) <= MOST_DENSE):
         return needed_bytes(records)
     return candidate_bytes(records, options["n_candidates"])
-
-
-@contextmanager
-def _counting(screen: Screen, title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of (finished, total) that moves a bar on stderr, on a terminal only."""
-    if screen.quiet or not sys.stderr.isatty():
-        yield lambda finished, total: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda finished, total: bar.update(task, completed=finished, total=total)
 
 
 def _tell(screen: Screen, found: Any) -> None:

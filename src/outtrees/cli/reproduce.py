@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -74,7 +71,7 @@ def command(**options: Any) -> None:
             return
         screen.summary["pages"] = {}
         for name in names:
-            with _bar(screen, name) as progress:
+            with screen.counting(name) as progress:
                 page = experiment(name)(
                     out,
                     folds=options["folds"],
@@ -98,37 +95,3 @@ def _tell_finished(screen: Any, out: Any, names: list[str]) -> None:
     screen.summary["finished"] = table
     screen.say("checked only; nothing was run and nothing written")
     screen.finish()
-
-
-@contextmanager
-def _bar(screen: Any, title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Yield a function of (done, total, name) that moves a bar on stderr, on a terminal only."""
-    if screen.quiet or not sys.stderr.isatty():
-        yield lambda done, total, name: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[last]}"),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
-        task = bar.add_task(title, total=None, last="")
-
-        def move(done: int, total: int, name: str) -> None:
-            bar.update(task, completed=done, total=total, last=name)
-
-        yield move

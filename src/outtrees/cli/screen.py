@@ -140,6 +140,42 @@ class Screen:
             yield move
 
     @contextmanager
+    def counting(self, title: str) -> Iterator[Callable[..., None]]:
+        """Yield a function of (done, total, last = "") that moves a bar of units of work on stderr.
+
+        On a terminal only.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda done, total, last="": None
+            return
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[last]}"),
+            console=Console(stderr=True),
+            transient=True,
+        ) as bar:
+            task = bar.add_task(title, total=None, last="")
+
+            def move(done: int, total: int, last: str = "") -> None:
+                bar.update(task, completed=done, total=total, last=last)
+
+            yield move
+
+    @contextmanager
     def busy(self, title: str) -> Iterator[None]:
         """Show on a terminal that something is under way."""
         if self.quiet or not sys.stderr.isatty():
