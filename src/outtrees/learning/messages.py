@@ -68,7 +68,9 @@ def draw_states(
             f"draw_states expects log_edge of shape {(C, C)} or {(T, C, C)} [child, parent], but "
             f"got {edge.shape}; pass one matrix for all edges or one for each child."
         )
-    prior = np.zeros(C) if log_root_prior is None else np.asarray(log_root_prior, dtype=np.float64)
+    prior = np.ascontiguousarray(  # one layout is compiled
+        np.zeros(C) if log_root_prior is None else log_root_prior, dtype=np.float64
+    )
     if prior.shape != (C,):
         raise ValueError(
             f"draw_states expects log_root_prior of shape {(C,)}, but got {prior.shape}; pass one "

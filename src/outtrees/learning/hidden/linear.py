@@ -96,7 +96,7 @@ def draw_cells(
 
     up_to = np.ascontiguousarray(parents, dtype=np.intp)
     chosen = np.ascontiguousarray(kinds, dtype=np.intp)
-    records = np.asarray(X, dtype=np.float64)
+    records = np.ascontiguousarray(X, dtype=np.float64)  # one layout is compiled
     hidden = np.isnan(records)
     seen = np.where(hidden, 0.0, records)
     noise = as_generator(rng).standard_normal(records.shape)
