@@ -128,7 +128,7 @@ def test_stochastic_em_ends_at_the_maximum_of_the_exact_likelihood():
     """Four records: log p(observed cells | θ) is a sum over 64 trees, maximised by an optimiser."""
     X = np.array([[0.0, 0.3], [0.4, np.nan], [np.nan, -1.5], [-1.0, -0.7]])
     template = GaussianMutation(transition="scalar", covariance="diag", prior_strength=3.0)
-    fit = fit_hidden(template, X, max_iter=700, random_state=0)
+    fit = fit_hidden(template, X, max_iter=2800, random_state=0)
 
     def log_posterior(params):
         there = fit.mutation.with_params(params)
@@ -140,8 +140,9 @@ def test_stochastic_em_ends_at_the_maximum_of_the_exact_likelihood():
         method="Nelder-Mead",
         options={"maxiter": 150, "xatol": 1e-3, "fatol": 1e-5},
     )
-    # 350 averaged draws leave an error of a few hundredths of a nat's curvature.
-    assert -best.fun - log_posterior(fit.mutation.params) < 0.02
+    # The gap falls as one over the number of averaged draws: 0.05 on average after 700 steps (eight
+    # seeds), 0.01 after 2,800 (four seeds). Four times the latter.
+    assert -best.fun - log_posterior(fit.mutation.params) < 0.04
 
 
 def test_the_first_step_raises_the_exact_likelihood():
