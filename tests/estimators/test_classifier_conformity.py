@@ -23,7 +23,6 @@ def expected(estimator):
     [
         OutTreeClassifier(unlabeled=None, **FIXED),
         OutTreeClassifier(unlabeled=-1, **FIXED),
-        OutTreeClassifier(unlabeled=None, method="hill-climb", **FIXED),
     ],
     expected_failed_checks=expected,
 )
@@ -33,7 +32,12 @@ def test_conformity(estimator, check):
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [OutTreeClassifier(unlabeled=None), OutTreeClassifier()], expected_failed_checks=expected
+    [
+        OutTreeClassifier(unlabeled=None),
+        OutTreeClassifier(),
+        OutTreeClassifier(unlabeled=None, method="hill-climb", **FIXED),
+    ],
+    expected_failed_checks=expected,
 )
-def test_conformity_of_the_defaults(estimator, check):
+def test_conformity_at_length(estimator, check):
     check(estimator)

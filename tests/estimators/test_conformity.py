@@ -21,7 +21,6 @@ FEW = {"max_iter": 3, "random_state": 0}  # a fit that is cut short conforms or 
     [
         OutTreeDensity(**FEW),
         OutTreeDensity("mixture", **FEW),
-        OutTreeDensity("columns", **FEW),
         OutTreeDensity(GaussianMutation(transition="identity", covariance="diag"), **FEW),
         OutTreeDensity("gaussian", solver="lbfgs", **FEW),
     ]
@@ -32,9 +31,14 @@ def test_conformity(estimator, check):
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [OutTreeDensity(), OutTreeDensity("mixture"), OutTreeDensity(solver="lbfgs", max_iter=30)]
+    [
+        OutTreeDensity(),
+        OutTreeDensity("mixture"),
+        OutTreeDensity("columns", **FEW),
+        OutTreeDensity(solver="lbfgs", max_iter=30),
+    ]
 )
-def test_conformity_of_the_defaults(estimator, check):
+def test_conformity_at_length(estimator, check):
     check(estimator)
 
 

@@ -117,6 +117,7 @@ def sequential(tmp_path_factory):
     return contents(folder)
 
 
+@pytest.mark.slow
 def test_other_processes_write_the_same_bytes(tmp_path, sequential):
     run_units(tmp_path, REAL, evaluate, settings={"quick": True}, n_jobs=2)
     assert contents(tmp_path) == sequential
