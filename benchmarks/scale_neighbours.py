@@ -7,7 +7,7 @@ thread. And what the elimination of the list so made would keep, by its plan alo
 - "spiral": the paper's spiral (3 columns) turned into --columns columns, with noise in each.
 - "identity": a parent maps to itself, so PyNNDescent's own graph is the answer; "mapped": a parent
   maps to half of itself, and children have to be looked up.
-Before, PyNNDescent runs once on 2,000 records, which leaves nothing to compile; how long that took
+Before, PyNNDescent runs once on 20,000 records, which leaves nothing to compile; how long that took
 is printed too.
 
 Run: OPENBLAS_NUM_THREADS=1 python benchmarks/scale_neighbours.py [--sizes 20000 100000]
@@ -77,7 +77,7 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000, 100_000])
     parser.add_argument("--columns", type=int, default=20)
     options = parser.parse_args()
-    few = normal(2000, options.columns)
+    few = normal(20_000, options.columns)
     compiling = sum(timed(nearly_nearest, *points(few), K)[1] for points in WAYS.values())
     print(f"importing and compiling PyNNDescent: {compiling:.0f} s\n")
     print(
