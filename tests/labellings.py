@@ -8,15 +8,19 @@ from scipy.special import logsumexp
 from outtrees.learning.labels import LabelModel
 from outtrees.trees.enumeration import all_trees
 
+FORMS = {"one": 1, "two": 2, "fresh": 1}  # of attributes and labels; layers of each
 
-def random_model(seed, T, C, *, n_layers=1, stickiness=0.7, sharpness=0.8, scale=2.0):
+
+def random_model(seed, T, C, *, form="one", stickiness=0.7, sharpness=0.8, scale=2.0):
+    """One mutation of the attributes, two that depend on labels, or attributes drawn afresh."""
     rng = np.random.default_rng(seed)
     return LabelModel(
-        log_attributes=scale * rng.normal(size=(n_layers, T, T)),
+        log_attributes=scale * rng.normal(size=(FORMS[form], T, T)),
         log_root=scale * rng.normal(size=T),
         marginal=rng.dirichlet(np.full(C, 3.0)),
         stickiness=stickiness,
         sharpness=sharpness,
+        log_fresh=scale * rng.normal(size=(T, C)) if form == "fresh" else None,
     )
 
 
@@ -31,10 +35,14 @@ def log_weights(model, trees, labels):
             if v < 0:
                 weight = model.sharpness * model.log_root[u] + np.log(model.marginal[labels[u]])
             else:
-                same = labels[u] == labels[v]
+                same, drawn = labels[u] == labels[v], (1 - s) * model.marginal[labels[u]]
                 layer = 0 if same or len(model.log_attributes) == 1 else 1
                 weight = model.sharpness * model.log_attributes[layer, u, v]
-                weight += np.log(s * same + (1 - s) * model.marginal[labels[u]])
+                if model.log_fresh is None:
+                    weight += np.log(s * same + drawn)
+                elif weight > -np.inf:
+                    begun = np.exp(model.sharpness * model.log_fresh[u, labels[u]])
+                    weight = np.log(s * same * np.exp(weight) + drawn * begun)
             total[trees[:, u] == v] += weight
     return total
 

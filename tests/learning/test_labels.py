@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from labellings import enumerate_labels, log_weights, random_model
+from labellings import FORMS, enumerate_labels, log_weights, random_model
 from outtrees.learning.labels import (
     LabelModel,
     average_edges,
@@ -19,30 +19,31 @@ from outtrees.trees.enumeration import all_trees
 KNOWN = np.array([0, -1, 1, -1, -1])
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
-def test_weights_given_labels(n_layers):
-    model = random_model(0, 4, 3, n_layers=n_layers)
+@pytest.mark.parametrize("form", FORMS)
+def test_weights_given_labels(form):
+    model = random_model(0, 4, 3, form=form)
     labels = np.array([0, 2, 2, 1])
     total = logsumexp(log_weights(model, all_trees(4), labels))
     assert model.trees(labels).log_z == pytest.approx(total, abs=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("C", "seed", "n_layers"),
+    ("C", "seed", "form"),
     [
-        (2, 0, 1),
-        (3, 1, 2),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(2, 0, 2), (3, 1, 1)]),
+        (2, 0, "one"),
+        (3, 1, "two"),
+        (3, 2, "fresh"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(2, 0, "two"), (3, 1, "one")]),
     ],
 )
-def test_the_posterior_is_the_enumerated_one(C, seed, n_layers):
-    model = random_model(seed, 5, C, n_layers=n_layers)
+def test_the_posterior_is_the_enumerated_one(C, seed, form):
+    model = random_model(seed, 5, C, form=form)
     marginals, edges, _, _, _ = enumerate_labels(model, KNOWN)
     found = label_posterior(model, KNOWN, n_chains=4, n_draws=150, random_state=seed)
     # Four standard errors; 1e-9 for labels that are known.
     assert np.all(np.abs(found.distributions - marginals) < 4 * found.standard_error + 1e-9)
     # Attributes that depend on labels tie the two together: fewer independent draws.
-    assert found.standard_error.max() < (0.02 if n_layers == 1 else 0.08)
+    assert found.standard_error.max() < (0.02 if form == "one" else 0.08)
     assert found.r_hat < 1.05
     np.testing.assert_allclose(found.distributions.sum(axis=1), 1.0)
     edge, root = average_edges(model, found.label_draws)
@@ -68,10 +69,10 @@ def test_the_test_of_the_posterior_can_fail():
     assert np.any(np.abs(other.distributions - marginals) > 4 * other.standard_error + 1e-9)
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(2))
-def test_weighed_trees(seed, n_layers):
-    model = random_model(seed, 5, 2, n_layers=n_layers)
+def test_weighed_trees(seed, form):
+    model = random_model(seed, 5, 2, form=form)
     marginals, _, log_z, _, _ = enumerate_labels(model, KNOWN)
     found = weigh_trees(model, KNOWN, 4000, seed)
     # Independent draws of numbers between 0 and 1: an error of at most 0.5 / √n, times four.
@@ -105,21 +106,23 @@ def test_marginal_counts_each_class_once_more():
     np.testing.assert_allclose(smoothed_marginal(np.array([-1, 2, 2, 0]), 3), [2 / 6, 1 / 6, 3 / 6])
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
-def test_a_new_record_is_a_leaf(n_layers):
+@pytest.mark.parametrize("form", FORMS)
+def test_a_new_record_is_a_leaf(form):
     """The sum over its parents and their labels, term by term."""
     T, C = 4, 3
-    model = random_model(3, T, C, n_layers=n_layers)
+    model = random_model(3, T, C, form=form)
     rng = np.random.default_rng(0)
-    log_layers = rng.normal(size=(n_layers, 2, T))
+    log_layers = rng.normal(size=(FORMS[form], 2, T))
+    log_fresh = rng.normal(size=(2, C)) if form == "fresh" else None
     distributions = rng.dirichlet(np.ones(C), size=T)
-    found = leaf_label_distributions(model, log_layers, distributions)
+    found = leaf_label_distributions(model, log_layers, distributions, log_fresh)
     expected = np.zeros((2, C))
     for i, v, a, b in np.ndindex(2, T, C, C):
-        layer = 0 if a == b else n_layers - 1
+        layer = 0 if a == b else FORMS[form] - 1
         weight = np.exp(model.sharpness * log_layers[layer, i, v])
-        change = model.stickiness * (a == b) + (1 - model.stickiness) * model.marginal[a]
-        expected[i, a] += weight * distributions[v, b] * change
+        keeps, drawn = model.stickiness * (a == b), (1 - model.stickiness) * model.marginal[a]
+        begun = weight if log_fresh is None else np.exp(model.sharpness * log_fresh[i, a])
+        expected[i, a] += distributions[v, b] * (keeps * weight + drawn * begun)
     np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True))
 
 
@@ -137,6 +140,23 @@ def test_a_setting_that_is_given_is_kept():
     assert choice.best.stickiness == 1.0
     assert np.isfinite(choice.scores).all()
     np.testing.assert_array_equal(choice.errors, 0.0)
+
+
+def test_hidden_labels_do_not_show():
+    """A model that knows all labels predicts them all; one that knows what is left, half."""
+    T = 12
+    truth = np.arange(T) % 2
+    nothing = LabelModel(np.zeros((1, T, T)), np.zeros(T), np.array([0.5, 0.5]), 0.5)
+
+    def knowing(labels):
+        told = np.eye(2)[labels] * (labels >= 0)[:, None]
+        return nothing.with_options(log_fresh=8.0 * told)
+
+    leaking = choose_settings(knowing(truth), truth, [0.5], [1.0], 1, random_state=0)
+    honest = choose_settings(knowing(truth), truth, [0.5], [1.0], 1, random_state=0, given=knowing)
+    assert leaking.errors[0] == 0.0
+    assert leaking.log_held_out[0] > -1.0
+    assert honest.log_held_out[0] == pytest.approx(T * np.log(0.5), abs=1.0)
 
 
 def test_the_same_seed_the_same_posterior():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labellings import enumerate_labels, random_model
+from labellings import FORMS, enumerate_labels, random_model
 from outtrees.learning.labels import average_edges, label_posterior, weigh_trees
 from outtrees.learning.labels import posterior as posterior_module
 from outtrees.learning.labels.candidate_model import CandidateLabelModel
@@ -17,9 +17,9 @@ KNOWN = np.array([0, -1, 1, -1, -1])
 LISTED = [(0, 1), (0, 2), (1, 0), (1, 2), (1, 3), (2, 0), (2, 1), (3, 1), (3, 4), (4, 2), (4, 3)]
 
 
-def both(seed, C, n_layers, **options):
+def both(seed, C, form, **options):
     """Return a dense model in which only listed edges are possible, and the one with a list."""
-    dense = random_model(seed, 5, C, n_layers=n_layers, **options)
+    dense = random_model(seed, 5, C, form=form, **options)
     child, parent = np.array(LISTED).T
     barred = np.full_like(dense.log_attributes, -np.inf)
     barred[:, child, parent] = dense.log_attributes[:, child, parent]
@@ -29,15 +29,16 @@ def both(seed, C, n_layers, **options):
         dense.marginal,
         dense.stickiness,
         dense.sharpness,
+        log_fresh=dense.log_fresh,
         child=child,
         parent=parent,
     )
     return dense.with_options(log_attributes=barred), sparse
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
-def test_trees_given_labels(n_layers):
-    dense, sparse = both(0, 3, n_layers)
+@pytest.mark.parametrize("form", FORMS)
+def test_trees_given_labels(form):
+    dense, sparse = both(0, 3, form)
     labels = np.array([0, 2, 2, 1, 0])
     child, parent = np.array(LISTED).T
     expected, found = dense.trees(labels), sparse.trees(labels)
@@ -46,22 +47,23 @@ def test_trees_given_labels(n_layers):
         found.edge_marginals, expected.edge_marginals[child, parent], atol=1e-12
     )
     trees = found.sample(6, 0)
-    inner = trees.ravel() >= 0 if n_layers > 1 else [True]  # a root's entry means nothing
-    np.testing.assert_allclose(sparse.edges_over(trees)[inner], dense.edges_over(trees)[inner])
+    inner = trees >= 0 if form != "one" else [True]  # a root's entry means nothing
+    np.testing.assert_allclose(sparse.edges(trees)[inner], dense.edges(trees)[inner])
 
 
 @pytest.mark.parametrize(
-    ("n_layers", "leaps"),
+    ("form", "leaps"),
     [
-        (2, True),
-        (1, False),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(1, True), (2, False)]),
+        ("two", True),
+        ("one", False),
+        ("fresh", True),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [("one", True), ("two", False)]),
     ],
 )
-def test_the_posterior_is_the_enumerated_one(n_layers, leaps, monkeypatch):
+def test_the_posterior_is_the_enumerated_one(form, leaps, monkeypatch):
     if not leaps:
         monkeypatch.setattr(posterior_module, "_MOST_FOR_OFFERS", 0)
-    dense, sparse = both(1, 2, n_layers)
+    dense, sparse = both(1, 2, form)
     marginals, edges, log_z, _, _ = enumerate_labels(dense, KNOWN)
     found = label_posterior(sparse, KNOWN, n_chains=4, n_draws=60, random_state=0)
     # Four standard errors; 1e-9 for labels that are known.
@@ -76,7 +78,7 @@ def test_the_posterior_is_the_enumerated_one(n_layers, leaps, monkeypatch):
 
 
 def test_weighed_trees():
-    dense, sparse = both(2, 3, 1)
+    dense, sparse = both(2, 3, "one")
     marginals, _, log_z, _, _ = enumerate_labels(dense, KNOWN)
     found = weigh_trees(sparse, KNOWN, 2000, 0)
     # Independent draws of numbers between 0 and 1: an error of at most 0.5 / √n, times four.
@@ -86,15 +88,15 @@ def test_weighed_trees():
 
 def test_few_trees_at_a_time_where_records_are_many(monkeypatch):
     monkeypatch.setattr(posterior_module, "_AT_ONCE", 5 * 2 * 3)
-    assert posterior_module._at_most(256, both(1, 2, 1)[1]) == 3
+    assert posterior_module._at_most(256, both(1, 2, "one")[1]) == 3
     monkeypatch.setattr(posterior_module, "_AT_ONCE", 1)
-    assert posterior_module._at_most(256, both(1, 2, 1)[1]) == 2
+    assert posterior_module._at_most(256, both(1, 2, "one")[1]) == 2
 
 
-@pytest.mark.parametrize("fresh", [False, True])
-def test_the_model_of_all_pairs_is_the_dense_one(fresh):
+@pytest.mark.parametrize("classes", [None, np.eye(2)[[0, 1, 0, 1, 0, 1, 0, 1, 0]]])
+def test_the_model_of_all_pairs_is_the_dense_one(classes):
     X = np.random.default_rng(0).normal(size=(9, 2))
-    mutations = AttributeMutations(GaussianMutation().start(X), fresh=fresh)
+    mutations = AttributeMutations(GaussianMutation().start(X), classes=classes)
     child, parent = np.argwhere(~np.eye(9, dtype=bool))[np.random.default_rng(1).permutation(72)].T
     marginal = np.array([0.4, 0.6])
     dense = mutations.model(X, marginal, 0.7, 0.5)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labellings import enumerate_labels, random_model
+from labellings import FORMS, enumerate_labels, random_model
 from outtrees.learning.labels import LabelModel, climb_labels
 from outtrees.learning.labels.flip_kernels import judge
 from outtrees.learning.labels.flips import Flips
@@ -16,12 +16,12 @@ def exact_change(model, labels, t, label):
     return model.trees(other).log_z - model.trees(labels).log_z
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_change_is_the_difference_of_two_log_z(seed, n_layers):
+def test_a_change_is_the_difference_of_two_log_z(seed, form):
     """One after the other, so that the updated state is tested too."""
     T, C = 20, 3
-    model = random_model(seed, T, C, n_layers=n_layers, scale=3.0)
+    model = random_model(seed, T, C, form=form, scale=3.0)
     rng = np.random.default_rng(seed)
     flips = Flips(model, rng.integers(C, size=T), tolerance=0.0)
     for _ in range(8):
@@ -72,11 +72,11 @@ def test_what_is_left_out_is_bounded(tolerance):
     assert fewer > 20  # it does leave something out
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(6))
-def test_the_end_is_a_maximum_and_of_many_starts_the_highest(seed, n_layers):
+def test_the_end_is_a_maximum_and_of_many_starts_the_highest(seed, form):
     known = np.array([0, -1, 1, -1, -1])
-    model = random_model(seed, 5, 2, n_layers=n_layers)
+    model = random_model(seed, 5, 2, form=form)
     climb = climb_labels(model, known, n_init=10, random_state=seed)
     assert climb.converged
     assert climb.log_z == pytest.approx(model.trees(climb.labels).log_z, abs=1e-12)
@@ -87,14 +87,14 @@ def test_the_end_is_a_maximum_and_of_many_starts_the_highest(seed, n_layers):
     assert climb.log_z == pytest.approx(enumerate_labels(model, known)[4], abs=1e-10)
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(3))
-def test_never_down_and_no_change_left(seed, n_layers):
+def test_never_down_and_no_change_left(seed, form):
     """From a random start, the hardest; what it ends at is a maximum, if not the highest one."""
     T, C = 40, 3
     rng = np.random.default_rng(seed)
     known = np.where(rng.random(T) < 0.2, rng.integers(C, size=T), -1)
-    model = random_model(seed, T, C, n_layers=n_layers, scale=2.0, stickiness=0.6)
+    model = random_model(seed, T, C, form=form, scale=2.0, stickiness=0.6)
     climb = climb_labels(model, known, start=rng.integers(C, size=T))
     assert climb.converged
     assert np.all(np.diff(climb.log_zs) >= 0)

@@ -80,9 +80,11 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
     unlabeled : number, str or None, default=-1
         What marks an unknown label in y; None: all labels are known.
     joint : bool or "fresh", default=False
-        Whether the attributes' mutation depends on the labels (eq. 4): one where a child keeps
-        its parent's label, another where the label changes. True fits both; with "fresh" a child
-        whose label changes draws its attributes afresh, from the root's density.
+        Whether attributes depend on labels (eq. 4). True fits two mutations, one where a child
+        keeps its parent's label and one where the label changes. With "fresh" a child that draws
+        its label afresh draws its attributes afresh too, as records with that label have them:
+
+            β_uv = s·[y_u = y_v]·p(x_u | x_v)^sharpness + (1 − s)·marginal·p(x_u | y_u)^sharpness
     label_prior : {"uniform", "frequency"}, default="uniform"
         The marginal of labels drawn afresh: all classes alike (as in the paper), or the
         frequencies of the known labels, each class counted once more.
@@ -134,6 +136,9 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
     mutation_ : Mutation
     changed_mutation_ : Mutation or None
         With joint=True: the mutation where the label changes.
+    classes_of_ : array of shape (T, C) or None
+        With joint="fresh": the classes of the records whose attributes are like those of a label
+        drawn afresh; rows of unknown labels are 0.
     edge_marginals_, root_marginals_ : arrays of shape (T, T) [child, parent] and (T,)
         Averaged over draws of the labels; made when first asked for.
         For knn the first is a SciPy sparse array.
@@ -273,6 +278,8 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         if self.label_prior == "frequency":
             marginal = smoothed_marginal(targets.labels, C)
         mutations = AttributeMutations(fitted)
+        if self.joint == "fresh":
+            mutations = mutations.knowing(targets.labels, C)
         self.X_ = records
         self.classes_ = targets.classes
         prepared = self._listed if sparse else self._all_pairs
@@ -283,6 +290,7 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             mutations, model = self._climb(mutations, model, targets.labels, label_seed)
         self.stickiness_, self.sharpness_ = model.stickiness, model.sharpness
         self.mutation_, self.changed_mutation_ = mutations.kept, mutations.changed
+        self.classes_of_ = mutations.classes
         # The known labels are exact in the distributions, so this keeps them.
         self.transduction_ = targets.classes[self.label_distributions_.argmax(axis=1)]
         self.model_ = model  # last: an interrupted fit leaves an estimator not fitted
@@ -296,14 +304,14 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         records = check_records(self, X, allows_missing=self._allows_missing(), reset=False)
         records = self._reduced(records, reset=False)
-        fresh = self.joint == "fresh"
-        mutations = AttributeMutations(self.mutation_, self.changed_mutation_, fresh)
+        mutations = AttributeMutations(self.mutation_, self.changed_mutation_, self.classes_of_)
         step = max(1, _PAIRS_AT_ONCE // (2 * len(self.X_)))
         parts = [
             leaf_label_distributions(
                 self.model_,
                 mutations.layers(records[low : low + step], self.X_),
                 self.label_distributions_,
+                mutations.fresh(self.X_, records[low : low + step]),
             )
             for low in range(0, len(records), step)
         ]
@@ -347,17 +355,17 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         self, mutations: AttributeMutations, known: Any, marginal: Array, seed: int
     ) -> tuple[AttributeMutations, LabelModel]:
         """Return the mutations and the label model over all pairs, its settings chosen."""
-        model = self._chosen(mutations.model(self.X_, marginal, 0.9, 1.0), known, seed)
-        if self.joint == "fresh":
-            mutations = mutations._replace(fresh=True)
-            model = model.with_options(log_attributes=mutations.layers(self.X_, self.X_))
-        elif self.joint and len(marginal) > 1:
+        model = self._chosen(mutations, self.X_, known, marginal, seed)
+        if self.joint is True and len(marginal) > 1:
             mutations, model = self._joint(mutations, model, known, seed)
         return mutations, model
 
-    def _chosen(self, model: LabelModel, known: Any, seed: int) -> LabelModel:
-        """Return the model with stickiness and sharpness as given, or chosen."""
+    def _chosen(
+        self, mutations: AttributeMutations, X: Array, known: Any, marginal: Array, seed: int
+    ) -> LabelModel:
+        """Return the model of these records with stickiness and sharpness as given, or chosen."""
         self.choice_ = None
+        model = mutations.model(X, marginal, 0.9, 1.0)
         D = int(self.n_components or self.n_features_in_)
         given = {
             name: float(value)
@@ -368,6 +376,11 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         # One label has no others to be predicted from; one class needs no choice.
         if len(given) == 2 or model.n_classes == 1 or (known >= 0).sum() < 2:
             return model
+
+        def knowing(labels: Any) -> LabelModel:
+            classes = mutations.knowing(labels, model.n_classes)
+            return model.with_options(log_fresh=classes.fresh(X, X))
+
         self.choice_ = choose_settings(
             model,
             known,
@@ -375,6 +388,7 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             sharpness=[given["sharpness"]] if "sharpness" in given else sharpness_grid(D),
             n_features=D,
             random_state=seed,
+            given=None if mutations.classes is None else knowing,
         )
         return self.choice_.best
 

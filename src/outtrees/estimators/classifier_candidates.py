@@ -59,9 +59,9 @@ class ListedLabels:
         X = self.X_
         listed = listed_parents(mutations.kept, X, self.n_candidates, self.neighbours)
         rows = neighbourhoods(listed.edges, known, _CHOICE_RECORDS, seed)
-        some = self._chosen(mutations.model(X[rows], marginal, 0.9, 1.0), known[rows], seed)
-        if self.joint == "fresh":
-            mutations = mutations._replace(fresh=True)
+        classes = mutations.classes
+        among = mutations._replace(classes=None if classes is None else classes[rows])
+        some = self._chosen(among, X[rows], known[rows], marginal, seed)
         dropped = what_is_dropped(
             mutations.kept, X, listed, sharpness=some.sharpness, random_state=0
         )
@@ -78,5 +78,7 @@ class ListedLabels:
         edges = EdgeList(self.model_.child, self.model_.parent, self.model_.n_records)
         return edges.matrix(edge)
 
-    def _chosen(self, model: LabelModel, known: Any, seed: int) -> LabelModel:
+    def _chosen(
+        self, mutations: AttributeMutations, X: Array, known: Any, marginal: Array, seed: int
+    ) -> LabelModel:
         raise NotImplementedError

@@ -36,8 +36,8 @@ OTHERS = (
 BASELINE = "most frequent label"
 # Of the forms that choose the paper's α alone; for two classes α = 0.65, 0.8, 0.9, 0.95, 0.985.
 STICKINESS = (0.3, 0.6, 0.8, 0.9, 0.97)
-# Of the wide choice, beside five sharpnesses, two label priors, and attributes inherited or not
-# where the label changes.
+# Of the wide choice, beside five sharpnesses, two label priors, and attributes inherited or drawn
+# afresh with the label.
 WIDE_STICKINESS = (0.6, 0.9)
 N_TREES = {"posterior": 300, "posterior, wide choice": 60}
 _STARTS = 2
@@ -91,8 +91,8 @@ def our_votes(
     """Return for each form of the out-tree its settings' class probabilities, (n, T, C)."""
     uniform = np.full(n_classes, 1 / n_classes)
 
-    def at(mutation: Mutation, *, fresh: bool = False) -> LabelModel:
-        return AttributeMutations(mutation, fresh=fresh).model(inputs.records, uniform, 0.9, 1.0)
+    def at(mutation: Mutation) -> LabelModel:
+        return AttributeMutations(mutation).model(inputs.records, uniform, 0.9, 1.0)
 
     plain = at(inputs.mutation)
     models = [plain.with_options(stickiness=s) for s in STICKINESS]
@@ -106,9 +106,11 @@ def our_votes(
     climbs = [climb_labels(m, known, n_init=_STARTS, random_state=rng).labels for m in models]
     votes["hill-climb"] = _hard(climbs, n_classes)
     votes["posterior"] = _averaged(models, known, N_TREES["posterior"], rng)
+    classes = AttributeMutations(inputs.mutation).knowing(known, n_classes)
+    fresh = plain.with_options(log_fresh=classes.fresh(inputs.records, inputs.records))
     wide = [
         model.with_options(marginal=marginal, stickiness=s, sharpness=a)
-        for model in (plain, at(inputs.mutation, fresh=True))
+        for model in (plain, fresh)
         for marginal in (uniform, smoothed_marginal(known, n_classes))
         for a in sharpness_grid(inputs.records.shape[1])
         for s in WIDE_STICKINESS

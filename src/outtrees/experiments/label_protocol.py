@@ -33,7 +33,7 @@ def tell_protocol(page: Page, protocol: Protocol) -> None:
             "**posterior**: the same model and choice, labels averaged over "
             f"{N_TREES['posterior']} weighed trees instead of climbed.",
             "**posterior, wide choice**: also five sharpnesses, two label priors, and attributes "
-            "inherited or drawn afresh where the label changes: 40 settings.",
+            "always inherited, or drawn afresh with the label: 40 settings.",
             "**Others**: SVM linear 6 settings, RBF 20, SelfTraining(SVC) 4, LabelSpreading 15, "
             "LabelPropagation 5, k-NN up to 10.",
         ]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.sparse import coo_array, issparse
 
+from outtrees.mutations.by_class import log_gaussian_by_class
 from outtrees.mutations.checks import Array, as_generator, check_edge_marginals, check_records
 from outtrees.mutations.listed import ListedPairs
 
@@ -98,6 +99,9 @@ class Mutation(ListedPairs, ABC):
     def _gradient_children(self, X: Array, weights: Array) -> Array:
         raise NotImplementedError(f"{type(self).__name__} depends on the parent")
 
+    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
+        return log_gaussian_by_class(X, weights, records)
+
     def _check_values(self, X: Array, name: str) -> None:  # most models take any
         """Refuse values outside the support of the model, such as negative counts."""
 
@@ -148,6 +152,15 @@ class Mutation(ListedPairs, ABC):
     def log_root(self, X: ArrayLike) -> Array:
         """Return log p(x) under the root's density for each record, shape (n,)."""
         return self._log_root(self._checked(X, "X"))
+
+    def log_by_class(self, X: ArrayLike, weights: ArrayLike, records: ArrayLike) -> Array:
+        """Return the records' log-densities in each class, shape (n, C), parents aside.
+
+        The classes' densities come from X (T, D), with weights (T, C) for how much each of its
+        records is of each class, and are held near that of all of X.
+        """
+        X = self._checked(X, "X")
+        return self._log_by_class(X, np.asarray(weights), self._checked(records, "records"))
 
     def sample(self, parents: ArrayLike, rng: Any = None) -> Array:
         """Return one child for each row of parents, shape (n, D)."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit, logit, xlog1py, xlogy
 
 from outtrees.mutations.base import Mutation
+from outtrees.mutations.by_class import shares_by_class
 from outtrees.mutations.checks import Array, check_number
 from outtrees.mutations.edges import Ints
 from outtrees.mutations.logdot import log_dot, log_dot_edges
@@ -115,6 +116,15 @@ class BernoulliMutation(Mutation):
     def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
         p = np.where(parents == 1, self.child_probability[1], self.child_probability[0])
         return (rng.random(parents.shape) < p).astype(np.float64)
+
+    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
+        found = np.zeros((len(records), weights.shape[1]))
+        for column, values in zip(X.T, records.T, strict=True):
+            one = (column.sum() + 0.5) / (len(column) + 1)  # never 0 or 1
+            counts = np.array([weights.T @ (1 - column), weights.T @ column]).T
+            shares = shares_by_class(counts, np.array([1 - one, one]))  # (C, 2)
+            found += np.log(shares).T[values.astype(np.intp)]
+        return found
 
     def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
         return (rng.random((n, self.n_features or 0)) < self.root_probability).astype(np.float64)

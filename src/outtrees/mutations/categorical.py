@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, softmax, xlogy
 
 from outtrees.mutations.base import Mutation
+from outtrees.mutations.by_class import shares_by_class
 from outtrees.mutations.checks import Array, check_number, check_option
 from outtrees.mutations.edges import Ints
 
@@ -186,6 +187,17 @@ class CategoricalMutation(Mutation):
             with np.errstate(divide="ignore"):
                 result += np.log(np.append(marginal, 1.0))[codes]
         return result
+
+    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
+        codes, found = self._codes(X, "X"), np.zeros((len(records), weights.shape[1]))
+        for d, code in enumerate(self._codes(records, "records").T):
+            marginal = self.marginals[d]
+            counts = np.zeros((len(marginal) + 1, weights.shape[1]))
+            np.add.at(counts, codes[:, d], weights)
+            with np.errstate(divide="ignore"):
+                shares = np.log(shares_by_class(counts[:-1].T, marginal)).T
+            found += np.vstack([shares, np.zeros(weights.shape[1])])[code]
+        return found
 
     def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
         codes = self._codes(parents, "parents")

@@ -190,6 +190,9 @@ class MixtureMutation(Mutation):
         total = self._log_joint(children, parents)[2]
         return np.array(np.broadcast_to(total, (len(children), len(parents))))
 
+    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
+        return self.parts[0]._log_by_class(X, weights, records)
+
     def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
         result = self._log_excess(children, parents, child, parent)
         log_f = self._log_anywhere(children)

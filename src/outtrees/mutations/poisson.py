@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from outtrees.mutations.base import Mutation
+from outtrees.mutations.by_class import log_poisson_by_class
 from outtrees.mutations.checks import Array, check_number
 from outtrees.mutations.edges import Ints
 from outtrees.mutations.logdot import log_dot, log_dot_edges
@@ -124,6 +125,9 @@ class PoissonMutation(Mutation):
 
     def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
         return rng.poisson(self._rates(parents)).astype(np.float64)
+
+    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
+        return log_poisson_by_class(X, weights, records)
 
     def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
         return rng.poisson(self.root_rate, size=(n, len(self.root_rate))).astype(np.float64)

@@ -52,6 +52,9 @@ class ProductMutation(Grouped, Mutation):
         blocks = self._each(children, parents)
         return sum(part._log_edges(c, p, child, parent) for part, c, p in blocks)
 
+    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
+        return sum(part._log_by_class(x, weights, r) for part, x, r in self._each(X, records))
+
     def _log_anywhere(self, children: Array) -> Array | None:
         parts = [part._log_anywhere(block) for part, block in self._each(children)]
         return None if any(log_f is None for log_f in parts) else sum(parts)

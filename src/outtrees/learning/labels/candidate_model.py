@@ -40,12 +40,10 @@ class CandidateLabelModel(LabelModel):
     def weights(self, labels: Labels) -> tuple[Array, Array]:
         """Return the log-weights of edges (E,) and roots (T,) when all labels are known. O(E)."""
         of_child, of_parent = labels[self.child], labels[self.parent]
-        layers = self.log_layers
-        log_weight = layers[0]
-        if len(layers) > 1:
-            log_weight = np.where(of_child == of_parent, layers[0], layers[1])
-        log_roots = self.log_roots + self.log_marginal[labels]
-        return log_weight + self.log_edge[of_child, of_parent], log_roots
+        origins = self.log_origins
+        begun = None if origins is None else origins[self.child, of_child]
+        log_weight = self.log_pairs(self.log_layers, of_child, of_parent, begun)
+        return log_weight, self.log_roots + self.log_marginal[labels]
 
     def distribution(self, log_beta: Array, log_root: Array) -> Any:
         """Return the distribution over trees with these weights of edges and of roots."""
@@ -68,6 +66,10 @@ class CandidateLabelModel(LabelModel):
             ends = left[self.child[rows]], right[self.parent[rows]]
             result[rows] = np.einsum("ec,ec->e", *ends)
         return result
+
+    def of_children(self, values: Array) -> Array:
+        """Return values of the records (T,) at each edge's child, (E,)."""
+        return values[self.child]
 
     def along(self, values: Array, trees: NDArray[np.intp]) -> Array:
         """Return the edges' values at the edges of trees (n, T); a root's entry means nothing."""

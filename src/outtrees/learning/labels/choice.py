@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,7 @@ def choose_settings(
     cv: int = 4,
     n_trees: int = 64,
     random_state: Any = None,
+    given: Callable[[Labels], LabelModel] | None = None,
 ) -> Choice:
     """Return the stickiness and sharpness that predict known labels from other known ones best.
 
@@ -101,6 +102,8 @@ def choose_settings(
     (`weigh_trees`). A weak prior on the setting settles what few labels leave open: normal on
     logit(stickiness) around 0.9, sd 1.5, and on log(sharpness) around `usual_sharpness`, sd log 4.
     O(T³) for each setting and fold.
+
+    `given` returns the model that knows these labels only, if what is hidden would show in `model`.
 
     Examples
     --------
@@ -115,15 +118,18 @@ def choose_settings(
     seen = rng.permutation(np.flatnonzero(labels >= 0))
     folds = np.array_split(seen, min(cv, len(seen)))
     usual = np.log(usual_sharpness(n_features))
+    hidden = []
+    for fold in folds:
+        left = labels.copy()
+        left[fold] = -1
+        hidden.append((fold, left, model if given is None else given(left)))
     rows = []
     for sharp in sharpness:
         for sticky in stickiness:
-            setting = model.with_options(sharpness=float(sharp), stickiness=float(sticky))
+            options = {"sharpness": float(sharp), "stickiness": float(sticky)}
             held_out, wrong, effective = 0.0, 0, np.inf
-            for fold in folds:
-                hidden = labels.copy()
-                hidden[fold] = -1
-                weighed = weigh_trees(setting, hidden, n_trees, rng)
+            for fold, left, knowing in hidden:
+                weighed = weigh_trees(knowing.with_options(**options), left, n_trees, rng)
                 chances = weighed.marginals[fold]
                 with np.errstate(divide="ignore"):
                     held_out += float(np.log(chances[np.arange(len(fold)), labels[fold]]).sum())

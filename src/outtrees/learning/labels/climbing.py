@@ -15,6 +15,7 @@ from outtrees.trees import OutTreeDistribution
 
 # A rise of log Z below this share of its size is rounding.
 _ROUNDING = 1e-12
+_HUGE = 1e300
 _START_TREES = 100  # weighed, for the start from the posterior
 
 
@@ -161,16 +162,11 @@ def _raise_bound(
 ) -> Labels:
     """Return labels of higher Σ W log β + Σ R log ρ, changed one at a time; W, R stay."""
     W, R = np.maximum(trees.edge_marginals, 0.0), trees.root_marginals
-    # 0 · (−inf) is nothing here, and anything else of it is far below every other choice.
-    log_edge = np.maximum(model.log_edge, -1e300)
-    value = R[:, None] * np.maximum(model.log_marginal, -1e300)  # (T, C), by the record's label
+    log_edge, value, keeping = _bound_terms(model, W)
+    value += R[:, None] * np.maximum(model.log_marginal, -_HUGE)
     value += W @ log_edge[:, labels].T + W.T @ log_edge[labels]
-    layers = model.log_layers
-    keeping = None  # what an edge gains if its two labels are the same
-    if len(layers) > 1:
-        finite = np.isfinite(layers).all(axis=0)
-        keeping = W * np.subtract(layers[0], layers[1], out=np.zeros_like(W), where=finite)
-        value += (keeping + keeping.T) @ np.eye(model.n_classes)[labels]
+    for c, kept in enumerate(keeping):
+        value[:, c] += (kept + kept.T) @ (labels == c)
     found = labels.copy()
     least = _ROUNDING * max(1.0, abs(trees.log_z))
     changed = True
@@ -182,13 +178,37 @@ def _raise_bound(
                 continue
             value += W[:, t, None] * (log_edge[:, new] - log_edge[:, old])
             value += W[t][:, None] * (log_edge[new] - log_edge[old])
-            if keeping is not None:
-                both = keeping[:, t] + keeping[t]
-                value[:, new] += both
-                value[:, old] -= both
+            if len(keeping):
+                value[:, new] += keeping[new][:, t] + keeping[new][t]
+                value[:, old] -= keeping[old][:, t] + keeping[old][t]
             found[t] = new
             changed = True
     return found
+
+
+def _bound_terms(
+    model: LabelModel,
+    W: Array,  # (T, T)
+) -> tuple[Array, Array, Array]:
+    """Return what Σ W log β is made of.
+
+    log p(child's label | parent's) (C, C); what each label of a child gives by itself (T, C); and
+    what an edge gains if both its ends have a label (C or 0, T, T).
+    """
+    # 0 · (−inf) is nothing here, and anything else of it is far below every other choice.
+    T, C, layers = model.n_records, model.n_classes, np.maximum(model.log_layers, -_HUGE)
+    origins = model.log_origins
+    if origins is not None:
+        begun = np.maximum(origins, -_HUGE)  # (T, C)
+        kept = np.logaddexp(model.log_stickiness + layers[0], begun.T[:, :, None])
+        gain = W * (kept - begun.T[:, :, None])
+        return np.zeros((C, C)), W.sum(axis=1)[:, None] * begun, gain
+    log_edge = np.maximum(model.log_edge, -_HUGE)
+    if len(layers) == 1:
+        return log_edge, np.zeros((T, C)), np.empty((0, T, T))
+    finite = (layers > -_HUGE).all(axis=0)
+    gain = W * np.subtract(layers[0], layers[1], out=np.zeros_like(W), where=finite)
+    return log_edge, np.zeros((T, C)), np.broadcast_to(gain, (C, T, T))
 
 
 def _sweep(flips: Flips, rows: Labels, n_classes: int) -> int:

@@ -59,7 +59,7 @@ class Flips:
         self._model = model
         self.labels = np.array(labels, dtype=np.intp)
         self._tolerance = tolerance
-        self._layers, self._log_edge = model.log_layers, model.log_edge
+        self._layers, self._origins = model.log_layers, model.log_origins
         self._log_roots, self._log_marginal = model.log_roots, model.log_marginal
         self.rebuild()
 
@@ -148,19 +148,19 @@ class Flips:
 
     def _column(self, t: int, label: int) -> Array:
         """Scaled weights of all records as children of t, if t has this label."""
-        layer = self._layers[0, :, t]
-        if len(self._layers) > 1:
-            layer = np.where(self.labels == label, layer, self._layers[1, :, t])
-        column = np.exp(layer + self._log_edge[self.labels, label] - self._log_scale)
+        begun = None
+        if self._origins is not None:
+            begun = self._origins[np.arange(len(self.labels)), self.labels]
+        logs = self._model.log_pairs(self._layers[:, :, t], self.labels, np.intp(label), begun)
+        column = np.exp(logs - self._log_scale)
         column[t] = 0.0
         return column
 
     def _row(self, t: int, label: int) -> Array:
         """Scaled weights of all records as parents of t, if t has this label."""
-        layer = self._layers[0, t]
-        if len(self._layers) > 1:
-            layer = np.where(self.labels == label, layer, self._layers[1, t])
-        row = np.exp(layer + self._log_edge[label, self.labels] - self._log_scale[t])
+        begun = None if self._origins is None else self._origins[t, label]
+        logs = self._model.log_pairs(self._layers[:, t], np.intp(label), self.labels, begun)
+        row = np.exp(logs - self._log_scale[t])
         row[t] = 0.0
         return row
 

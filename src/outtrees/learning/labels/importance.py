@@ -97,8 +97,9 @@ class TreeProposal:
         from outtrees.learning.message_kernels import pass_messages_over
 
         model, (n, T) = self._model, trees.shape
-        log_z, marginals = np.empty(n), np.empty((n, T, model.n_classes))
-        edges = model.edges_over(trees)
+        C = model.n_classes
+        log_z, marginals = np.empty(n), np.empty((n, T, C))
+        edges = model.edges(trees).reshape(-1, C, C)
         pass_messages_over(trees, self._log_nodes, edges, model.log_marginal, log_z, marginals)
         said = np.where(trees < 0, self._at_root, model.along(self._pairs, trees)).sum(axis=1)
         return log_z - said, marginals
@@ -118,6 +119,15 @@ def _pairwise(
     if not at_root.all():
         raise ValueError("a known label has marginal 0; give every class a positive marginal")
     parents /= at_root[:, None]
+    origins = model.log_origins
+    if origins is not None:
+        # The child keeps a label that fits, or begins anew with one, whatever the parent's is.
+        with np.errstate(divide="ignore"):
+            kept = np.log(model.pair_sums(may_be, parents)) + model.log_stickiness
+            begun = model.of_children(logsumexp(origins + log_nodes, axis=1))
+            layer = model.log_layers[0]
+            pairs = np.where(np.isneginf(layer), -np.inf, np.logaddexp(layer + kept, begun))
+            return pairs, pairs, np.log(at_root)
     edge = np.exp(model.log_edge)
     # P(child's label fits and is the parent's), and that it fits and is another, of each pair.
     kept = model.pair_sums(may_be * np.diag(edge), parents)

@@ -26,6 +26,11 @@ class LabelModel:
     with stickiness s, and a root weighs p(x_r)^sharpness · marginal[y_r]. With two layers of
     `log_attributes` the attributes' mutation also depends on the labels (eq. 4): the first holds
     where a child keeps its parent's label, the second where it changes.
+
+    With `log_fresh` a child that draws its label afresh draws its attributes afresh too, from the
+    density of that label's class, and owes its parent nothing (but impossible edges stay so):
+
+        β_uv = s·[y_u = y_v]·p(x_u | x_v)^sharpness + (1 − s)·marginal[y_u]·p(x_u | y_u)^sharpness
     """
 
     log_attributes: Array  # (1 or 2, T, T) log p(x_u | x_v), [child, parent]
@@ -33,6 +38,7 @@ class LabelModel:
     marginal: Array  # (C,) of a label that is drawn afresh
     stickiness: float
     sharpness: float = 1.0
+    log_fresh: Array | None = None  # (T, C) log p(x_u | class)
 
     def __post_init__(self) -> None:
         check_number("LabelModel", "stickiness", self.stickiness, 0, 1)
@@ -71,18 +77,45 @@ class LabelModel:
         """The attributes' share of each root's log-weight, (T,)."""
         return _powered(self.log_root, self.sharpness)
 
+    @property
+    def log_origins(self) -> Array | None:
+        """The log-weight of a child that begins anew with each label, (T, C); None without."""
+        if self.log_fresh is None:
+            return None
+        with np.errstate(divide="ignore"):
+            drawn = np.log1p(-self.stickiness) + self.log_marginal
+        return np.asarray(_powered(self.log_fresh, self.sharpness) + drawn)
+
+    @property
+    def log_stickiness(self) -> float:
+        """Log s."""
+        return float(np.log(self.stickiness)) if self.stickiness > 0 else -np.inf
+
     def with_options(self, **options: Any) -> Self:
         """Return the model with other stickiness, sharpness, …"""
         return replace(self, **options)
 
     def weights(self, labels: Labels) -> tuple[Array, Array]:
         """Return (log_beta, log_root) of the trees whose labels are all known. O(T²)."""
-        layers = self.log_layers
-        log_beta = layers[0]
-        if len(layers) > 1:
-            log_beta = np.where(labels[:, None] == labels[None, :], layers[0], layers[1])
-        log_roots = self.log_roots + self.log_marginal[labels]
-        return log_beta + self.log_edge[labels[:, None], labels[None, :]], log_roots
+        origins = self.log_origins
+        begun = None if origins is None else origins[np.arange(len(labels)), labels][:, None]
+        log_beta = self.log_pairs(self.log_layers, labels[:, None], labels[None, :], begun)
+        return log_beta, self.log_roots + self.log_marginal[labels]
+
+    def log_pairs(
+        self,
+        layers: Array,  # (1 or 2, …), of log_layers
+        of_child: Labels,  # labels that broadcast against them
+        of_parent: Labels,
+        begun: Array | None,  # `log_origins` of the children with their labels, if there are any
+    ) -> Array:
+        """Return the log-weights of edges between records whose labels are known."""
+        same = of_child == of_parent
+        if begun is not None:
+            kept = np.where(same, self.log_stickiness + layers[0], -np.inf)
+            return np.where(np.isneginf(layers[0]), -np.inf, np.logaddexp(kept, begun))
+        layer = layers[0] if len(layers) == 1 else np.where(same, layers[0], layers[1])
+        return np.asarray(layer + self.log_edge[of_child, of_parent])
 
     def trees(self, labels: Labels) -> Any:
         """Return the distribution over trees given all labels; its log Z is the paper's Z(y)."""
@@ -102,6 +135,10 @@ class LabelModel:
         """Return Σ_c left[u, c] right[v, c] of each pair, (T, T)."""
         return left @ right.T
 
+    def of_children(self, values: Array) -> Array:
+        """Return values of the records (T,) at each pair's child, in a form that broadcasts."""
+        return values[:, None]
+
     def along(self, values: Array, trees: NDArray[np.intp]) -> Array:
         """Return the pairs' values at the edges of trees (n, T); a root's entry means nothing."""
         return values[..., np.arange(self.n_records), trees]
@@ -113,23 +150,28 @@ class LabelModel:
         rng: Any,
     ) -> States:
         """Return a joint draw of all labels given the tree, and their exact marginals."""
+        nodes, edges = evidence(known, self.n_classes), self.edges(parents)
         return draw_states(
-            parents, evidence(known, self.n_classes), self.edges(parents), rng, self.log_marginal
+            parents, nodes, edges if len(edges) > 1 else edges[0], rng, self.log_marginal
         )
 
-    def edges(self, parents: NDArray[np.intp]) -> Array:
-        """Return the log-weights of pairs of labels on the edges of a tree, for messages."""
-        if len(self.log_attributes) == 1:
-            return self.log_edge  # the attributes say nothing about the labels, given the tree
-        kept, changed = self.along(self.log_layers, parents)  # a root's entry is never read
-        same = np.eye(self.n_classes, dtype=bool)
-        return self.log_edge + np.where(same, kept[:, None, None], changed[:, None, None])
+    def edges(
+        self,
+        trees: NDArray[np.intp],  # (…, T)
+    ) -> Array:
+        """Return the log-weights of pairs of labels on the edges of trees, for messages.
 
-    def edges_over(self, trees: NDArray[np.intp]) -> Array:
-        """Return `edges` of trees (n, T), one after the other: (n T, C, C), or (1, C, C)."""
-        if len(self.log_attributes) == 1:
-            return self.log_edge[None]
-        return np.concatenate([self.edges(tree) for tree in trees])
+        (…, T, C, C) [child, parent], or (1, C, C) if they are the same on all edges.
+        """
+        origins = self.log_origins
+        if origins is None and len(self.log_attributes) == 1:
+            return self.log_edge[None]  # attributes say nothing about labels, given the tree
+        layers = self.along(self.log_layers, trees)[..., None, None]  # a root's is never read
+        same = np.eye(self.n_classes, dtype=bool)
+        if origins is None:
+            return np.asarray(self.log_edge + np.where(same, layers[0], layers[1]))
+        kept = self.log_stickiness + np.where(same, layers[0], -np.inf)
+        return np.logaddexp(kept, origins[:, :, None])
 
 
 def evidence(

@@ -19,7 +19,12 @@ class AttributeMutations(NamedTuple):
 
     kept: Mutation
     changed: Mutation | None = None  # None: the same, whatever the labels
-    fresh: bool = False  # where the label changes, attributes come from the root's density
+    classes: Array | None = None  # (T, C): a label drawn afresh comes with attributes like theirs
+
+    def knowing(self, labels: Labels, n_classes: int) -> AttributeMutations:
+        """Return the mutations with classes as these labels, −1 where unknown, tell them."""
+        seen = np.asarray(labels) >= 0
+        return self._replace(classes=one_hot(labels, n_classes) * seen[:, None])
 
     def layers(
         self,
@@ -30,10 +35,15 @@ class AttributeMutations(NamedTuple):
         layers = [self.kept.log_conditional(children, parents)]
         if self.changed is not None:
             layers.append(self.changed.log_conditional(children, parents))
-        elif self.fresh:
-            drawn = self.kept.log_root(children)[:, None]
-            layers.append(np.broadcast_to(drawn, layers[0].shape))
         return np.stack(layers)
+
+    def fresh(
+        self,
+        X: Array,  # (T, D), the records of `classes`
+        records: Array,  # (n, D)
+    ) -> Array | None:
+        """Return log p(x | class) of the records, (n, C), if labels bring attributes with them."""
+        return None if self.classes is None else self.kept.log_by_class(X, self.classes, records)
 
     def model(
         self,
@@ -43,7 +53,14 @@ class AttributeMutations(NamedTuple):
         sharpness: float,
     ) -> LabelModel:
         """Return the label model of these records."""
-        return LabelModel(self.layers(X, X), self.kept.log_root(X), marginal, stickiness, sharpness)
+        return LabelModel(
+            self.layers(X, X),
+            self.kept.log_root(X),
+            marginal,
+            stickiness,
+            sharpness,
+            log_fresh=self.fresh(X, X),
+        )
 
     def candidate_model(
         self,
@@ -53,18 +70,16 @@ class AttributeMutations(NamedTuple):
         stickiness: float,
         sharpness: float,
     ) -> CandidateLabelModel:
-        """Return the label model of these records with listed pairs; one mutation, or `fresh`."""
-        log_root = self.kept.log_root(X)
-        layers = [self.kept.log_beta_edges(X, edges.child, edges.parent)]
-        if self.fresh:
-            layers.append(log_root[edges.child])
+        """Return the label model of these records with listed pairs, and one mutation."""
+        layer = self.kept.log_beta_edges(X, edges.child, edges.parent)
         order = np.lexsort((edges.parent, edges.child))
         return CandidateLabelModel(
-            np.stack(layers)[:, order],
-            log_root,
+            layer[None, order],
+            self.kept.log_root(X),
             marginal,
             stickiness,
             sharpness,
+            log_fresh=self.fresh(X, X),
             child=edges.child[order],
             parent=edges.parent[order],
         )
@@ -78,7 +93,7 @@ class AttributeMutations(NamedTuple):
         joint: bool,
     ) -> AttributeMutations:
         """Return the mutations after one M-step, each weighed by the edges that it explains."""
-        if self.fresh:
+        if self.classes is not None:
             return self._replace(kept=self.kept.refit(X, edge_marginals * same, root_marginals))
         if not joint:
             return AttributeMutations(self.kept.refit(X, edge_marginals, root_marginals))
