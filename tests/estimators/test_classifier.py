@@ -1,5 +1,7 @@
 """OutTreeClassifier: what it finds, what it accepts, and what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -74,10 +76,10 @@ def test_the_posterior_is_the_enumerated_one():
 
 def test_settings_are_chosen_by_hiding_labels():
     """Labels that follow the groups ask for stickiness; labels at random for little."""
-    X, _, truth = two_moons_apart(15)
+    X, _, truth = two_moons_apart(30)
     rng = np.random.default_rng(1)
     follows = OutTreeClassifier(sharpness=1.0, **FEW).fit(X, truth)
-    random = OutTreeClassifier(sharpness=1.0, **FEW).fit(X, rng.integers(2, size=30))
+    random = OutTreeClassifier(sharpness=1.0, **FEW).fit(X, rng.integers(2, size=60))
     assert follows.stickiness_ > 0.85
     assert random.stickiness_ < follows.stickiness_
     assert len(follows.choice_.scores) == 3
@@ -85,6 +87,31 @@ def test_settings_are_chosen_by_hiding_labels():
     both = OutTreeClassifier(**FEW).fit(X, truth)
     assert len(both.choice_.scores) == 15
     assert OutTreeClassifier(**FIXED).fit(X, truth).choice_ is None
+
+
+def test_what_few_labels_leave_open_is_averaged():
+    """Fits with each setting alone, weighed, are the fit with settings left open."""
+    X, y, _ = two_moons_apart(5)
+    y[[0, 3, 6]] = 0, 0, 1
+    options = {"n_chains": 4, "n_draws": 30, "random_state": 0}
+    found = OutTreeClassifier(**options).fit(X, y)
+    average = found.average_
+    assert len(average.weights) == 8
+    assert average.weights.sum() == pytest.approx(1.0)
+    assert found.stickiness_ == average.stickiness[0]
+    new = np.array([[0.5, 1.0], [4.0, 4.0], [7.0, 9.0]])
+    labels, leaves, edges, variance = 0.0, 0.0, 0.0, found.label_errors_**2
+    for weight, s, a in zip(average.weights, average.stickiness, average.sharpness, strict=True):
+        alone = OutTreeClassifier(stickiness=s, sharpness=a, **options).fit(X, y)
+        labels = labels + weight * alone.label_distributions_
+        leaves = leaves + weight * alone.predict_proba(new)
+        edges = edges + weight * alone.edge_marginals_
+        variance = variance + (weight * alone.label_errors_) ** 2
+    tolerance = 4 * np.sqrt(variance) + 1e-9
+    assert np.all(np.abs(found.label_distributions_ - labels) < tolerance)
+    np.testing.assert_allclose(found.predict_proba(new), leaves, atol=4 * np.sqrt(variance).max())
+    # A hundred label draws for each: an error of 0.05 at most, times three.
+    np.testing.assert_allclose(found.edge_marginals_, edges, atol=0.15)
 
 
 @pytest.mark.parametrize("kind", [str, float, bool])
@@ -252,11 +279,11 @@ def test_minus_one_as_a_class():
 def test_chains_that_disagree_are_reported(monkeypatch):
     from outtrees.estimators import classifier
 
-    original = classifier.label_posterior
+    original = classifier.average_labels
     monkeypatch.setattr(
         classifier,
-        "label_posterior",
-        lambda *a, **k: original(*a, **k)._replace(r_hat=1.7, standard_error=np.full(1, 0.2)),
+        "average_labels",
+        lambda *a, **k: replace(original(*a, **k), r_hat=1.7, standard_error=np.full(1, 0.2)),
     )
     with pytest.warns(
         ConvergenceWarning, match=r"R-hat 1.70, error of a label probability up to 0.20\); raise"

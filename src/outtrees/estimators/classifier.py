@@ -25,8 +25,9 @@ from outtrees.estimators.validation import (
 from outtrees.learning import fit_mutation
 from outtrees.learning.fitting import with_known_values
 from outtrees.learning.labels import (
+    LabelAverage,
     LabelModel,
-    average_edges,
+    average_labels,
     choose_settings,
     climb_labels,
     label_posterior,
@@ -70,7 +71,9 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
     stickiness : float in [0, 1] or "auto", default="auto"
         The probability s that a child keeps its parent's label rather than drawing one afresh.
         "auto" hides a quarter of the known labels at a time and predicts them from the others,
-        for several settings, together with sharpness, and takes the best (`choose_settings`).
+        for several settings, together with sharpness (`choose_settings`), and averages the
+        posterior over the settings, weighed by that. "hill-climb", joint=True and knn take the
+        best one.
     sharpness : float or "auto", default="auto"
         The power on the attributes' weights. 1 is the model as it stands; many columns that are
         taken as independent make that over-sure.
@@ -124,15 +127,19 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
     label_errors_ : array of shape (T, C)
         Monte-Carlo standard errors of `label_distributions_`; 0 for "hill-climb".
     r_hat_ : float
-        The largest split R-hat over label probabilities; 1 for "hill-climb".
+        The largest split R-hat over label probabilities, averaged over settings; 1 for
+        "hill-climb".
     stickiness_, sharpness_ : float
-        As given, or as chosen.
+        As given, or those that weigh most.
     choice_ : Choice or None
         The settings that "auto" tried, with their scores.
+    average_ : LabelAverage
+        The settings that were averaged, with their weights and what each says.
     log_likelihood_ : float
-        Log of Σ over unknown labels of Z(y) / T^(T−1) ("posterior", sampled), or of its largest
-        term found ("hill-climb", exact). At sharpness 1 the former is log p(X, known labels). For
-        knn over trees of listed edges only, and so an estimate of a lower bound.
+        Log of Σ over unknown labels of Z(y) / T^(T−1) ("posterior", sampled, at `stickiness_` and
+        `sharpness_`), or of its largest term found ("hill-climb", exact). At sharpness 1 the
+        former is log p(X, known labels). For knn over trees of listed edges only, and so an
+        estimate of a lower bound.
     mutation_ : Mutation
     changed_mutation_ : Mutation or None
         With joint=True: the mutation where the label changes.
@@ -149,7 +156,7 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         listed, from all parents of 200 records, its standard error, and an upper bound of it
         where there is one (else None).
     n_iter_ : int
-        Steps drawn in all, or sweeps of the best climb.
+        Steps averaged in all, or sweeps of the best climb.
     X_ : array of shape (T, D)
         The training records, after `n_components`.
 
@@ -306,15 +313,17 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         records = self._reduced(records, reset=False)
         mutations = AttributeMutations(self.mutation_, self.changed_mutation_, self.classes_of_)
         step = max(1, _PAIRS_AT_ONCE // (2 * len(self.X_)))
-        parts = [
-            leaf_label_distributions(
-                self.model_,
-                mutations.layers(records[low : low + step], self.X_),
-                self.label_distributions_,
-                mutations.fresh(self.X_, records[low : low + step]),
-            )
-            for low in range(0, len(records), step)
-        ]
+        average, parts = self.average_, []
+        for low in range(0, len(records), step):
+            some = records[low : low + step]
+            layers, fresh = mutations.layers(some, self.X_), mutations.fresh(self.X_, some)
+            of_settings = [
+                leaf_label_distributions(model, layers, distributions, fresh)
+                for model, distributions in zip(
+                    average.models(self.model_), average.distributions, strict=True
+                )
+            ]
+            parts.append(np.tensordot(average.weights, of_settings, axes=1))
         return np.concatenate(parts)
 
     def predict(self, X: Any) -> Any:
@@ -405,20 +414,17 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         return mutations, model
 
     def _sample_labels(self, model: LabelModel, known: Any, seed: int) -> None:
+        settings = np.array([[1.0, model.stickiness, model.sharpness]])
+        if self.choice_ is not None and self.joint is not True and self.candidates_ == "dense":
+            settings = self.choice_.settings()
         draws = (self.n_chains, self.n_draws, self.burn_in)
-        posterior = label_posterior(model, known, *draws, random_state=seed)
-        self.label_distributions_ = posterior.distributions
-        self.label_errors_ = posterior.standard_error
-        self.r_hat_ = posterior.r_hat
-        self.n_iter_ = self.n_chains * (self.n_draws + self.burn_in)
-        step = -(-len(posterior.label_draws) // _EDGE_DRAWS)
-        self._label_draws = posterior.label_draws[::step]
-        self.log_likelihood_ = posterior.log_z - log_number_of_trees(model.n_records)
+        average = average_labels(model, settings, known, *draws, random_state=seed)
+        self._remember(average, len(average.label_draws))
         # A probability that hardly ever moves may have a high R-hat, and matters to nobody.
-        if posterior.r_hat > _HIGH_R_HAT and posterior.standard_error.max() > _LARGE_ERROR:
+        if average.r_hat > _HIGH_R_HAT and average.standard_error.max() > _LARGE_ERROR:
             warnings.warn(
-                f"OutTreeClassifier: the chains disagree (split R-hat {posterior.r_hat:.2f}, error "
-                f"of a label probability up to {posterior.standard_error.max():.2f}); "
+                f"OutTreeClassifier: the chains disagree (split R-hat {average.r_hat:.2f}, error "
+                f"of a label probability up to {average.standard_error.max():.2f}); "
                 f"raise n_draws={self.n_draws} or burn_in={self.burn_in}",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -447,12 +453,19 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             random_state=seed,
             refit=refit if self.refit else None,
         )
-        self.label_distributions_ = one_hot(climb.labels, model.n_classes)
-        self.label_errors_ = np.zeros_like(self.label_distributions_)
-        self.r_hat_ = 1.0
-        self.n_iter_ = len(climb.log_zs) - 1
-        self._label_draws = climb.labels[None]
-        self.log_likelihood_ = climb.log_z - log_number_of_trees(model.n_records)
+        found = one_hot(climb.labels, model.n_classes)
+        alone = LabelAverage(
+            np.ones(1),
+            np.array([climb.model.stickiness]),
+            np.array([climb.model.sharpness]),
+            found[None],
+            np.zeros_like(found),
+            1.0,
+            climb.log_z,
+            climb.labels[None],
+            np.zeros(1, dtype=np.intp),
+        )
+        self._remember(alone, len(climb.log_zs) - 1)
         if not climb.converged:
             warnings.warn(
                 f"OutTreeClassifier: the hill-climb did not end in max_iter={self.max_iter} "
@@ -462,9 +475,17 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             )
         return fitted[id(climb.model)], climb.model
 
+    def _remember(self, average: LabelAverage, n_iter: int) -> None:
+        self.average_ = average
+        self.label_distributions_ = average.mean
+        self.label_errors_ = average.standard_error
+        self.r_hat_ = average.r_hat
+        self.n_iter_ = n_iter
+        self.log_likelihood_ = average.log_z - log_number_of_trees(len(self.X_))
+
     def _averaged_edges(self) -> tuple[Array, Array]:
         check_is_fitted(self, "model_")
         if "_edges" not in self.__dict__:
-            edge, root = average_edges(self.model_, self._label_draws)
+            edge, root = self.average_.edges(self.model_, _EDGE_DRAWS)
             self._edges = self._as_matrix(edge), root
         return self._edges

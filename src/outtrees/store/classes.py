@@ -28,6 +28,7 @@ CLASSES: dict[str, str] = {
     # Labels
     "CandidateLabelModel": "outtrees.learning.labels.candidate_model",
     "Choice": "outtrees.learning.labels.choice",
+    "LabelAverage": "outtrees.learning.labels.averaging",
     "LabelModel": "outtrees.learning.labels.model",
     "PCA": "sklearn.decomposition",
     "OutTreeClassifier": "outtrees.estimators.classifier",
@@ -61,7 +62,6 @@ CLASSES: dict[str, str] = {
 # Attributes of fitted estimators beside those that end in an underscore.
 ALSO_FITTED: dict[str, tuple[str, ...]] = {
     "OutTreeDensity": ("_completions",),
-    "OutTreeClassifier": ("_label_draws",),
     "OutTreeImputer": ("_columns", "_table", "_mean", "_cells", "_fitted", "_posteriors"),
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import logit, softmax
 
 from outtrees.learning.labels.importance import weigh_trees
 from outtrees.learning.labels.model import LabelModel, Labels
@@ -16,6 +16,10 @@ from outtrees.mutations.edges import EdgeList
 
 STICKINESS = (0.5, 0.8, 0.95)
 _USUAL_STICKINESS = 0.9
+_MOST_SETTINGS = 8  # that are averaged
+_LEAST_WEIGHT = 0.02  # of the best one's
+# Hidden labels are predicted one by one, but are not independent: their sum says too much.
+_TRUST = 0.5
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,19 @@ class Choice:
     log_held_out: Array  # (n,) Σ log p(label | labels of other folds, attributes)
     errors: Array  # (n,) the share of known labels that the other folds get wrong
     effective_trees: Array  # (n,) behind each estimate, the fewest of all folds
-    scores: Array  # (n,) log_held_out plus the log prior of the setting
+    scores: Array  # (n,) half of log_held_out, plus the log prior of the setting
+
+    def settings(self, most: int = _MOST_SETTINGS) -> Array:
+        """Return the weights, stickiness and sharpness of the best settings, (m, 3).
+
+        The weights are those of the scores as log-probabilities, and sum to one. What few labels
+        leave open is so left open.
+        """
+        order = np.argsort(-self.scores, kind="stable")[:most]
+        weights = softmax(np.maximum(self.scores[order], -1e300))  # none may be possible
+        kept = weights >= _LEAST_WEIGHT * weights[0]
+        weights, order = weights[kept] / weights[kept].sum(), order[kept]
+        return np.column_stack([weights, self.stickiness[order], self.sharpness[order]])
 
 
 def usual_sharpness(n_features: int) -> float:
@@ -99,9 +115,9 @@ def choose_settings(
 
     The known labels are dealt at random into `cv` folds, one label each if there are fewer; the
     labels of each fold are hidden in turn, and predicted from all attributes and the other labels
-    (`weigh_trees`). A weak prior on the setting settles what few labels leave open: normal on
-    logit(stickiness) around 0.9, sd 1.5, and on log(sharpness) around `usual_sharpness`, sd log 4.
-    O(T³) for each setting and fold.
+    (`weigh_trees`); half of their log-probability counts. A weak prior on the setting settles what
+    few labels leave open: normal on logit(stickiness) around 0.9, sd 1.5, and on log(sharpness)
+    around `usual_sharpness`, sd log 4. O(T³) for each setting and fold.
 
     `given` returns the model that knows these labels only, if what is hidden would show in `model`.
 
@@ -140,7 +156,7 @@ def choose_settings(
                 prior -= 0.5 * ((logit(sticky) - logit(_USUAL_STICKINESS)) / 1.5) ** 2
             if len(sharpness) > 1:
                 prior -= 0.5 * ((np.log(sharp) - usual) / np.log(4.0)) ** 2
-            score = held_out + prior
+            score = _TRUST * held_out + prior
             rows.append((sticky, sharp, held_out, wrong / len(seen), effective, score))
     table = np.array(rows, dtype=np.float64).T
     best = int(table[5].argmax())

@@ -41,6 +41,7 @@ def label_posterior(
     n_draws: int = 50,
     burn_in: int = 5,
     random_state: Any = None,
+    n_weighed: int = _WEIGHED_TREES,
 ) -> LabelPosterior:
     """Return P(y_u = c | attributes, known labels), averaged over all trees and labels.
 
@@ -51,7 +52,8 @@ def label_posterior(
     is enough. Whole groups of unknown labels that seldom change together would make chains slow;
     so before labels are drawn, a few independent trees that know the known labels only
     (`TreeProposal`) are offered in the tree's place, and taken or not by Metropolis and Hastings's
-    rule, which leaves the posterior as it is. Each step costs one elimination, O(T³).
+    rule, which leaves the posterior as it is. Each step costs one elimination, O(T³). log_z comes
+    from `n_weighed` independent trees.
 
     Examples
     --------
@@ -86,7 +88,7 @@ def label_posterior(
 
     T = model.n_records
     rng = as_generator(random_state)
-    weighed = weigh_trees(model, known, _at_most(_WEIGHED_TREES, model), rng)
+    weighed = weigh_trees(model, known, _at_most(n_weighed, model), rng)
     chains = alternate(start, draw_trees, draw_labels, n_chains, n_draws, burn_in, rng)
     kept = np.array(label_draws).reshape(n_chains, burn_in + n_draws, T)[:, burn_in:]
     return LabelPosterior(
