@@ -163,12 +163,12 @@ def test_density_of_calendar_dates_and_places(outtrees, tmp_path):
 # label and impute ------------------------------------------------------------------------------
 
 
-def test_label_finds_the_side(outtrees, mixed, tmp_path):
+@pytest.mark.parametrize("joint", ["no", "fresh"])
+def test_label_finds_the_side(joint, outtrees, mixed, tmp_path):
     needs("outtrees.estimators.classifier", "OutTreeClassifier")
     mixed.write_text(mixed.read_text().replace("t5,,", "t5,9.5,"))
-    result = outtrees(
-        "label", mixed, "--label", "species", "--seed", 1, "--json", "--out", tmp_path / "l"
-    )
+    options = ["--seed", 1, "--json", "--joint", joint, "--out", tmp_path / "l"]
+    result = outtrees("label", mixed, "--label", "species", *options)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["labels"]
     expected = {f"t{i}": ["oak", "elm"][i % 2] for i in range(18, 24)}

@@ -10,6 +10,7 @@ from outtrees.cli.density import MUTATIONS
 from outtrees.cli.options import candidate_options, fit_options, out_folder, table_options
 
 FILES = ("labels.csv", "model.safetensors")
+_JOINT = {"no": False, "fresh": "fresh", "yes": True}
 _SPARSE_SECONDS = 3e-2  # for each record of a fit over candidates, roughly
 
 
@@ -54,6 +55,14 @@ class Share(click.ParamType):
 @click.option(
     "--sharpness", type=Share(), default="auto", show_default=True, help="Power on attributes."
 )
+@click.option(
+    "--joint",
+    type=click.Choice(list(_JOINT)),
+    default="no",
+    show_default=True,
+    help="Whether attributes depend on labels. fresh: a label drawn afresh comes with attributes "
+    "like those of its records; often better. yes: they mutate otherwise where it changes.",
+)
 @candidate_options
 @out_folder
 @fit_options
@@ -86,6 +95,7 @@ def command(**options: Any) -> None:
             method=options["method"],
             stickiness=options["stickiness"],
             sharpness=options["sharpness"],
+            joint=_JOINT[options["joint"]],
             unlabeled="",
             candidates=options["candidates"],
             n_candidates=options["n_candidates"],
@@ -148,9 +158,11 @@ def _table(ids: Any, known: Any, model: Any) -> dict[str, list[Any]]:
 
 def _tell(screen: Any, table: dict[str, list[Any]], model: Any, whole: str) -> None:
     rows = [row for row, given in enumerate(table["given"]) if given == ""]
+    n = len(model.average_.weights)
+    others = f" weigh most of {n} settings that were averaged" if n > 1 else ""
     screen.say(
         f"\n{len(rows)} labels found, {len(table['given']) - len(rows)} were given; stickiness "
-        f"{model.stickiness_:.3g}, sharpness {model.sharpness_:.3g}"
+        f"{model.stickiness_:.3g}, sharpness {model.sharpness_:.3g}{others}"
     )
     shown = {
         name: [table[name][row] for row in rows]
