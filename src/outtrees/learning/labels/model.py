@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -54,7 +55,7 @@ class LabelModel:
         """C."""
         return len(self.marginal)
 
-    @property
+    @cached_property
     def log_edge(self) -> Array:
         """Log p(child's label | parent's label), (C, C) [child, parent]."""
         s = self.stickiness
