@@ -13,7 +13,7 @@ Reads ../shared/data/ancestry/lineage_intmemoir, 107 colonies of mouse cells. Pr
 3. supports of the colonies that were not used for calibration: each half of the colonies by the
    other, and all but every tenth by these.
 
-Run: python benchmarks/ancestry_colonies.py [sweeps of each chain]
+Run: python benchmarks/ancestry_colonies.py [sweeps of each chain] [seed of the chains]
 """
 
 from __future__ import annotations
@@ -125,15 +125,10 @@ def movements(fitted, parents: np.ndarray) -> None:
     for low, high in ((0, 20), (20, 300)):
         some = sisters[(sisters[:, 0] >= low) & (sisters[:, 0] < high), 1]
         print(f"sisters, {low}–{high} frames after birth: product {some.mean():+.2f} ({len(some)})")
-    print(
-        "cells of two mothers, lives overlapping by half, along the line between the mothers (of "
-    )
-    print("the difference: half its variance, which is the variance of one × (1 − correlation)):")
-    print(
-        "| mothers apart | pairs | mean step away from the other | variance of the difference ",
-        end="",
-    )
-    print("| of one step | correlation | variance across the line | correlation |")
+    print("cells of two mothers, lives overlapping by half, along the line between the mothers ")
+    print("(half the variance of the difference = the variance of one step × (1 − correlation)):")
+    print("| mothers apart | pairs | mean step away | half the variance of the difference ", end="")
+    print("| variance of one step | correlation | variance across the line | correlation |")
     print("|---" * 8 + "|")
     for low, high in pairwise((0, 10, 20, 30, 45, 80)):
         some = near[(near[:, 0] >= low) & (near[:, 0] < high)]
@@ -174,6 +169,7 @@ def with_own_spreads(fitted, parents: np.ndarray):
 
 def main() -> None:
     sweeps = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     print("## 0. Links from a cell to its parent record")
     for generations in (2, 4):
         problem = intmemoir(generations)
@@ -189,7 +185,7 @@ def main() -> None:
 
     def limited(fitted, scored, name, daughters="at most two daughters"):
         begin = time.perf_counter()
-        sampled = limited_supports(fitted, 2, sweeps, CHAINS, np.random.default_rng(0))
+        sampled = limited_supports(fitted, 2, sweeps, CHAINS, np.random.default_rng(seed))
         seconds = time.perf_counter() - begin
         print(f"\n### {name}, {daughters} ({seconds:.0f} s, largest Monte-Carlo ", end="")
         print(f"error {sampled.edge_errors.max():.3f}, R̂ {sampled.r_hat:.2f}, ", end="")
