@@ -5,14 +5,15 @@ Reads ../shared/data/ancestry/lineage_intmemoir, 107 colonies of mouse cells. Pr
 
 0. the likelihood with up to 2 and up to 4 links from a cell to its parent record, by which 4 is
    chosen for the rest;
-1. what the model takes for granted, measured on the true parents: sisters and neighbours that move
-   independently;
-2. supports where that is so: the same tree and frames, places drawn from the model itself, with
-   parameters that the true parents give;
+1. what the model takes for granted, measured on the true parents: normal steps, of one spread in
+   all colonies, that do not depend on what sisters and neighbours do. And the same measured on
+   places drawn from the model itself, with the same tree and frames;
+2. supports with parameters that the true parents give: for the real places, for places drawn from
+   the model, with a spread of its own for each colony, and with exactly two daughters;
 3. supports of the colonies that were not used for calibration: each half of the colonies by the
    other, and all but every tenth by these.
 
-Run: python benchmarks/ancestry_colonies.py [sweeps of each chain]
+Run: python benchmarks/ancestry_colonies.py [sweeps of each chain] [seed of the chains]
 """
 
 from __future__ import annotations
@@ -31,8 +32,14 @@ from outtrees.ancestry.limiting import limited_supports
 CHAINS = 4
 
 
-def calibration(fitted, edge_supports, parents: np.ndarray, scored: np.ndarray) -> None:
-    """Print the true share of the edges in each bin, for the records that are scored."""
+def calibration(
+    fitted, edge_supports, parents: np.ndarray, scored: np.ndarray, least: float = 0.0
+) -> None:
+    """Print the true share of the edges in each bin, for the records that are scored.
+
+    In the log-score a support counts as `least` at least: what no sampled tree has is not
+    impossible.
+    """
     child, parent = fitted.edges.child, fitted.edges.parent
     used = scored[child] & (parents[child] >= 0)
     p, true = edge_supports[used], (parents[child] == parent)[used]
@@ -42,7 +49,8 @@ def calibration(fitted, edge_supports, parents: np.ndarray, scored: np.ndarray) 
     print(
         f"right by the best candidate: {np.mean(list(best.values())):.3f} of {len(best)}; ", end=""
     )
-    print(f"mean support of the true parent {p[true].sum() / len(best):.3f}")
+    print(f"mean support of the true parent {p[true].sum() / len(best):.3f}, ", end="")
+    print(f"log-score {np.log(np.maximum(p[true], least)).sum():.0f}")
     print("| supports | edges | mean support | true share | binomial errors off |")
     print("|---|---|---|---|---|")
     for low, high in pairwise(BINS):
@@ -63,18 +71,45 @@ def with_true_parameters(fitted, parents: np.ndarray):
     return replace(fitted, lineage=lineage, root_rate=float(roots.mean()))
 
 
-def movements(fitted, parents: np.ndarray) -> None:
-    """Print how alike sisters and neighbours move, in standard deviations of the walk."""
+def steps(fitted, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the cells with a mother, how long after her they are, and their standardised steps."""
     frames, places = fitted.values[0][:, 0], fitted.values[1]
     walk = fitted.lineage.kernels[1]
     child = np.flatnonzero(parents >= 0)
-    mother = parents[child]
-    wait = frames[child] - frames[mother]
-    spread = np.sqrt(np.sqrt(np.linalg.det(walk.cov)) * (1 + walk.rate * wait))
-    moved = (places[child] - places[mother]) / spread[:, None]
+    wait = frames[child] - frames[parents[child]]
+    moved = places[child] - places[parents[child]]
+    moved /= np.sqrt(1 + walk.rate * wait)[:, None]
+    return child, wait, moved / np.sqrt((moved**2).mean())  # so that 1 is the variance of all
+
+
+def colony_spreads(fitted, parents: np.ndarray) -> np.ndarray:
+    """Return each colony's variance of steps, drawn to 1 as if by 6 more cells."""
+    child, _, moved = steps(fitted, parents)
+    colony = fitted.edges.groups[child]
+    n = fitted.edges.groups.max() + 1
+    total = np.bincount(colony, (moved**2).mean(axis=1), minlength=n)
+    return (total + 6) / (np.bincount(colony, minlength=n) + 6)
+
+
+def movements(fitted, parents: np.ndarray) -> None:
+    """Print how steps are spread, and how alike sisters and neighbours move."""
+    frames, places, groups = fitted.values[0][:, 0], fitted.values[1], fitted.edges.groups
+    child, wait, moved = steps(fitted, parents)
+    mother, squared = parents[child], (moved**2).mean(axis=1)
+    colony = np.unique(groups[child], return_inverse=True)[1]
+    cells = np.bincount(colony)
+    # The mean squared step of n cells has variance 1 / n if steps in the plane are normal.
+    beyond = (np.bincount(colony, squared) / cells - 1) ** 2 - 1 / cells
+    between = np.average(beyond, weights=cells)
+    print(f"variance of the colonies' variances: {between:+.2f} beyond chance")
+    own = squared / colony_spreads(fitted, parents)[groups[child]]
+    for low, high in ((0, 5), (5, 30), (30, 300)):
+        some = own[(wait >= low) & (wait < high)]
+        tails = (some**2).mean() / (2 * some.mean() ** 2)
+        print(f"tails, {low}–{high} frames after birth: {tails:.2f}, 1 if normal ({len(some)})")
     sisters, near = [], []
-    for group in np.unique(fitted.edges.groups):
-        for a, b in combinations(np.flatnonzero(fitted.edges.groups[child] == group), 2):
+    for group in np.unique(groups):
+        for a, b in combinations(np.flatnonzero(groups[child] == group), 2):
             if mother[a] == mother[b]:
                 sisters.append((max(wait[a], wait[b]), moved[a] @ moved[b] / 2))
                 continue
@@ -83,27 +118,36 @@ def movements(fitted, parents: np.ndarray) -> None:
             apart = places[mother[a]] - places[mother[b]]
             distance = np.hypot(*apart)
             if overlap >= 0.5 and distance > 0:
-                near.append((distance, (moved[a] - moved[b]) @ apart / distance))
+                along = apart / distance
+                across = np.array([-along[1], along[0]])
+                near.append((distance, *(moved[[a, b]] @ along), *(moved[[a, b]] @ across)))
     sisters, near = np.array(sisters), np.array(near)
     for low, high in ((0, 20), (20, 300)):
         some = sisters[(sisters[:, 0] >= low) & (sisters[:, 0] < high), 1]
         print(f"sisters, {low}–{high} frames after birth: product {some.mean():+.2f} ({len(some)})")
-    print("cells of two mothers, lives overlapping by half, along the line between the mothers:")
-    print("| mothers apart | pairs | mean separation | variance, 1 if independent |")
-    print("|---|---|---|---|")
+    print("cells of two mothers, lives overlapping by half, along the line between the mothers ")
+    print("(half the variance of the difference = the variance of one step × (1 − correlation)):")
+    print("| mothers apart | pairs | mean step away | half the variance of the difference ", end="")
+    print("| variance of one step | correlation | variance across the line | correlation |")
+    print("|---" * 8 + "|")
     for low, high in pairwise((0, 10, 20, 30, 45, 80)):
-        some = near[(near[:, 0] >= low) & (near[:, 0] < high), 1]
-        print(f"| {low}–{high} | {len(some)} | {some.mean():+.2f} | {some.var() / 2:.2f} |")
+        some = near[(near[:, 0] >= low) & (near[:, 0] < high)]
+        away = (some[:, 1] - some[:, 2]).mean() / 2
+        one, other = some[:, 1] - away, some[:, 2] + away
+        row = [f"{low}–{high}", f"{len(some)}", f"{away:+.2f}", f"{(one - other).var() / 2:.2f}"]
+        for x, y in ((one, other), (some[:, 3], some[:, 4])):
+            variance = (x @ x + y @ y) / (2 * len(some))
+            row += [f"{variance:.2f}", f"{(x @ y) / len(some) / variance:+.2f}"]
+        print(f"| {' | '.join(row)} |")
 
 
 def drawn_places(fitted, parents: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return places that the walk gives the cells of the true tree."""
     frames, places = fitted.values[0][:, 0], fitted.values[1].copy()
-    waiting, walk = fitted.lineage.kernels
-    K = fitted.lineage.generations
+    walk, K = fitted.lineage.kernels[1], fitted.lineage.generations
     ends = zip(fitted.edges.child, fitted.edges.parent, strict=True)
     edge_of = {end: e for e, end in enumerate(ends)}
-    waits = np.array([waiting.log_steps(fitted.pairs.columns[0], k + 1) for k in range(K)])
+    waits = np.array([fitted.lineage.log_columns(fitted.pairs, k + 1)[0] for k in range(K)])
     for u in np.argsort(frames, kind="stable"):
         if parents[u] < 0:
             continue
@@ -115,8 +159,17 @@ def drawn_places(fitted, parents: np.ndarray, rng: np.random.Generator) -> np.nd
     return places
 
 
+def with_own_spreads(fitted, parents: np.ndarray):
+    """Return the same with lengths in each colony divided by the spread of its steps."""
+    spread = np.sqrt(colony_spreads(fitted, parents)[fitted.edges.groups])
+    centre = fitted.lineage.kernels[1].centre
+    places = centre + (fitted.values[1] - centre) / spread[:, None]
+    return replace(fitted, values=(fitted.values[0], places))
+
+
 def main() -> None:
     sweeps = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     print("## 0. Links from a cell to its parent record")
     for generations in (2, 4):
         problem = intmemoir(generations)
@@ -127,25 +180,35 @@ def main() -> None:
         print(f"- {sentence}")
     parents = np.array([next(iter(true)) if true else -1 for true in problem.truth])
     everyone = np.ones(len(parents), dtype=bool)
+    divided = len(set(parents[parents >= 0]))
+    least = 1 / (2 * sweeps * CHAINS)
 
-    def limited(fitted, scored, name):
+    def limited(fitted, scored, name, daughters="at most two daughters"):
         begin = time.perf_counter()
-        sampled = limited_supports(fitted, 2, sweeps, CHAINS, np.random.default_rng(0))
+        sampled = limited_supports(fitted, 2, sweeps, CHAINS, np.random.default_rng(seed))
         seconds = time.perf_counter() - begin
-        print(f"\n### {name}, at most two daughters ({seconds:.0f} s, largest Monte-Carlo ", end="")
+        print(f"\n### {name}, {daughters} ({seconds:.0f} s, largest Monte-Carlo ", end="")
         print(f"error {sampled.edge_errors.max():.3f}, R̂ {sampled.r_hat:.2f}, ", end="")
         print(f"{sampled.roots.sum():.0f} roots)")
-        calibration(fitted, sampled.edges, parents, scored)
+        calibration(fitted, sampled.edges, parents, scored, least)
         return sampled.edges
 
     print("\n## 1. What is taken for granted")
     known = with_true_parameters(found.fitted, parents)
     movements(known, parents)
-    print("\n## 2. Parameters of the true parents")
-    limited(known, everyone, "real places")
     places = drawn_places(known, parents, np.random.default_rng(1))
     drawn = replace(known, values=(known.values[0], places))
+    print("\n### places drawn from the model")
+    movements(drawn, parents)
+    print("\n## 2. Parameters of the true parents")
+    limited(known, everyone, "real places")
     limited(drawn, everyone, "places drawn from the model")
+    own = with_own_spreads(known, parents)
+    limited(own, everyone, "a spread for each colony")
+    # Every cell that divided has two recorded daughters, so the fewest roots mean just that.
+    fewest = f"exactly two daughters ({len(parents) - 2 * divided} roots)"
+    for fitted, name in ((known, "real places"), (own, "a spread for each colony")):
+        limited(replace(fitted, root_rate=1e-6), everyone, name, fewest)
     print("\n## 3. Parameters fitted without parents")
     print("\n### not calibrated, all colonies")
     calibration(found.fitted, found.fitted.trees.edge_marginals, parents, everyone)
@@ -171,7 +234,7 @@ def main() -> None:
     print("\n### each half calibrated by the other")
     calibration(found.fitted, crossed, parents, everyone)
     print("\n### each half calibrated by the other, at most two daughters")
-    calibration(found.fitted, crossed_limited, parents, everyone)
+    calibration(found.fitted, crossed_limited, parents, everyone, least)
 
 
 if __name__ == "__main__":
