@@ -69,7 +69,7 @@ def fitted_unit(n_records: int) -> dict[str, Any]:
     costs["fitting"] = time.process_time() - begin
     costs["peak"], costs["peak before"] = peak_bytes(), before
     costs["result"] = len(json.dumps(result, separators=(",", ":")))
-    costs["dropped"] = result["dropped_mass"]
+    costs["dropped"] = result["dropped_mass"] or 0.0  # None: all pairs were weighed
     with tempfile.TemporaryDirectory() as out:
         # Once more in a process that is warm, with all that surrounds it; then found finished.
         for what in ("again", "merging"):

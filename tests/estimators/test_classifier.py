@@ -277,11 +277,11 @@ def test_minus_one_as_a_class():
 
 
 def test_chains_that_disagree_are_reported(monkeypatch):
-    from outtrees.estimators import classifier
+    from outtrees.estimators import classifier_fitting
 
-    original = classifier.average_labels
+    original = classifier_fitting.average_labels
     monkeypatch.setattr(
-        classifier,
+        classifier_fitting,
         "average_labels",
         lambda *a, **k: replace(original(*a, **k), r_hat=1.7, standard_error=np.full(1, 0.2)),
     )

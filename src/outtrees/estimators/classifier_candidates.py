@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from outtrees.estimators.candidates import Plan, planned, resolved
+from outtrees.estimators.classifier_fitting import FoundLabels
 from outtrees.learning.candidates.listed import listed_parents, what_is_dropped
 from outtrees.learning.labels import LabelModel
 from outtrees.learning.labels.candidate_model import CandidateLabelModel
@@ -31,15 +32,13 @@ def _needs_all(model: Any) -> bool:
     return model.method == "hill-climb" or model.joint is True
 
 
-class ListedLabels:
+class ListedLabels(FoundLabels):
     """A classifier whose `candidates_` may be "knn"; then its edges are listed."""
 
     candidates: str
     n_candidates: int
     neighbours: str
     method: str
-    joint: bool | str
-    X_: Array
     model_: LabelModel
 
     def _decided(self, n_records: int) -> str:
@@ -77,8 +76,3 @@ class ListedLabels:
             return edge
         edges = EdgeList(self.model_.child, self.model_.parent, self.model_.n_records)
         return edges.matrix(edge)
-
-    def _chosen(
-        self, mutations: AttributeMutations, X: Array, known: Any, marginal: Array, seed: int
-    ) -> LabelModel:
-        raise NotImplementedError
