@@ -9,11 +9,14 @@ from outtrees.learning.labels import (
     LabelModel,
     average_edges,
     choose_settings,
+    evidence,
     label_posterior,
     smoothed_marginal,
     weigh_trees,
 )
+from outtrees.learning.labels.importance import TreeProposal
 from outtrees.learning.labels.prediction import leaf_label_distributions
+from outtrees.learning.messages import draw_states
 from outtrees.trees.enumeration import all_trees
 
 KNOWN = np.array([0, -1, 1, -1, -1])
@@ -80,6 +83,24 @@ def test_weighed_trees(seed, form):
     np.testing.assert_allclose(found.marginals, marginals, atol=tolerance)
     assert abs(found.log_z - log_z) < 4 * found.log_z_error
     assert found.log_z_error < 0.1
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("stickiness", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_messages_in_o_of_c(form, stickiness, scale):
+    """What the structure of the edges saves changes nothing, even far beyond a float's range."""
+    model = random_model(5, 6, 3, form=form, stickiness=stickiness, scale=scale)
+    trees = all_trees(6)[::50]
+    known = np.array([1, -1, -1, 1, -1, -1])
+    proposal = TreeProposal(model, known)
+    log_weights, marginals = proposal.weigh(trees)
+    nodes, edges = evidence(known, 3), np.broadcast_to(model.edges(trees), (len(trees), 6, 3, 3))
+    for i, tree in enumerate(trees):
+        drawn = draw_states(tree, nodes, edges[i], 0, model.log_marginal)
+        np.testing.assert_allclose(marginals[i], drawn.marginals, atol=1e-11)
+        said = np.where(tree < 0, proposal._at_root, proposal._pairs[np.arange(6), tree]).sum()
+        assert log_weights[i] == pytest.approx(drawn.log_z - said, rel=1e-11, abs=1e-11)
 
 
 def test_no_stickiness_no_information():

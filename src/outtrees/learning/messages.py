@@ -92,7 +92,15 @@ def draw_states(
     states = np.empty(T, dtype=np.intp)
     marginals = np.empty((T, C))
     n_reached, log_z = pass_messages(
-        up_to, nodes, edge.reshape(-1, C, C), prior, uniform, states, marginals
+        up_to,
+        nodes,
+        edge.reshape(-1, C, C),
+        np.zeros(1),
+        np.zeros((1, C)),
+        prior,
+        uniform,
+        states,
+        marginals,
     )
     if n_reached < T:
         raise ValueError(

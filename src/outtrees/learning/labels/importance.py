@@ -99,8 +99,8 @@ class TreeProposal:
         model, (n, T) = self._model, trees.shape
         C = model.n_classes
         log_z, marginals = np.empty(n), np.empty((n, T, C))
-        edges = model.edges(trees).reshape(-1, C, C)
-        pass_messages_over(trees, self._log_nodes, edges, model.log_marginal, log_z, marginals)
+        edges = model.structured_edges(trees)
+        pass_messages_over(trees, self._log_nodes, *edges, model.log_marginal, log_z, marginals)
         said = np.where(trees < 0, self._at_root, model.along(self._pairs, trees)).sum(axis=1)
         return log_z - said, marginals
 

@@ -83,9 +83,13 @@ class LabelModel:
         """The log-weight of a child that begins anew with each label, (T, C); None without."""
         if self.log_fresh is None:
             return None
+        return np.asarray(_powered(self.log_fresh, self.sharpness) + self.log_drawn)
+
+    @property
+    def log_drawn(self) -> Array:
+        """Log-probability that a label is drawn afresh and is each one, (C,)."""
         with np.errstate(divide="ignore"):
-            drawn = np.log1p(-self.stickiness) + self.log_marginal
-        return np.asarray(_powered(self.log_fresh, self.sharpness) + drawn)
+            return np.asarray(np.log1p(-self.stickiness) + self.log_marginal)
 
     @property
     def log_stickiness(self) -> float:
@@ -173,6 +177,23 @@ class LabelModel:
             return np.asarray(self.log_edge + np.where(same, layers[0], layers[1]))
         kept = self.log_stickiness + np.where(same, layers[0], -np.inf)
         return np.logaddexp(kept, origins[:, :, None])
+
+    def structured_edges(
+        self,
+        trees: NDArray[np.intp],  # (n, T)
+    ) -> tuple[Array, Array, Array]:
+        """Return the same for messages in O(C): none, log s and what is drawn afresh.
+
+        Two layers have no such structure: they are returned as `edges` are.
+        """
+        C = self.n_classes
+        if len(self.log_attributes) > 1:
+            return self.edges(trees).reshape(-1, C, C), np.zeros(1), np.zeros((1, C))
+        origins, none = self.log_origins, np.empty((0, C, C))
+        if origins is not None:
+            kept = self.along(self.log_layers[0], trees)  # a root's is never read
+            return none, self.log_stickiness + kept.ravel(), origins
+        return none, np.array([self.log_stickiness]), self.log_drawn[None]
 
 
 def evidence(
