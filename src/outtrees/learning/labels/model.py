@@ -192,7 +192,8 @@ class LabelModel:
         origins, none = self.log_origins, np.empty((0, C, C))
         if origins is not None:
             kept = self.along(self.log_layers[0], trees)  # a root's is never read
-            return none, self.log_stickiness + kept.ravel(), origins
+            # One layout is compiled.
+            return none, self.log_stickiness + kept.ravel(), np.ascontiguousarray(origins)
         return none, np.array([self.log_stickiness]), self.log_drawn[None]
 
 
