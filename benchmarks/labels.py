@@ -39,7 +39,7 @@ from outtrees.experiments.label_errors import (
 from outtrees.experiments.label_methods import BASELINE, OTHERS
 from outtrees.experiments.label_page import FIGURES, NEARBY, chosen_matrices
 from outtrees.experiments.label_picture import draw_means
-from outtrees.experiments.label_tasks import INPUTS, chosen_labels, split, targets
+from outtrees.experiments.label_tasks import INPUTS, chosen_labels, components, split, targets
 from outtrees.mutations import GaussianMutation
 
 COUNTS = (4, 8, 12, 16, 20)  # of `--default`
@@ -76,28 +76,36 @@ def compare(errors, inputs, rule):
     print(f"{INPUTS[inputs]}; {RULES[rule]}; out-tree minus: {', '.join(cells)}")
 
 
-def by_default(matrices, n_labels):
-    """Print the errors of `OutTreeClassifier` with settings from the labelled records alone."""
-    for joint in (False, "fresh"):
-        for inputs, title in INPUTS.items():
-            errors = {}
-            for matrix in matrices:
-                for d in chosen_labels(matrix, n_labels):
-                    y, codes = targets(matrix, d), matrix.without(d)
-                    for n in COUNTS:
-                        found = one_default(matrix, y, codes, d, n, inputs, joint)
-                        if found is not None:
-                            errors.setdefault(n, {})[matrix.name, d] = found
-            cells = [f"{n}: {mean_and_error(tasks)[0]:.3f}" for n, tasks in errors.items()]
-            print(f"OutTreeClassifier(joint={joint!r}), {title}: {', '.join(cells)}")
+def by_default(matrices, n_labels, errors):
+    """Print the errors of `OutTreeClassifier` with settings from the labelled records alone.
+
+    Beside them the others' on the same tasks, which have half of all other labels for validation.
+    """
+    for inputs, title in INPUTS.items():
+        tasks = {}
+        for matrix in matrices:
+            for d in chosen_labels(matrix, Protocol().labels)[:n_labels]:
+                y, codes = targets(matrix, d), matrix.without(d)
+                for n in COUNTS:
+                    parts = split(y, n, matrix.name, d, 0)
+                    if parts is None:
+                        continue
+                    for joint in (False, "fresh"):
+                        found = one_default(y, codes, parts, inputs, joint)
+                        name = f"**OutTreeClassifier(joint={joint!r})**"
+                        tasks.setdefault(name, {})[matrix.name, d, n] = found
+        same = next(iter(tasks.values()))
+        for error in errors:
+            task = (error.matrix, error.label, error.n)
+            if error.inputs == inputs and error.fold == 0 and task in same:
+                tasks.setdefault(error.method, {})[task] = error.single
+        print(f"\n{title}, {len(same)} tasks: mean error")
+        for name in sorted(tasks, key=lambda name: np.mean(list(tasks[name].values()))):
+            print(f"| {name} | {np.mean(list(tasks[name].values())):.3f} |")
 
 
-def one_default(matrix, y, codes, d, n, inputs, joint):
-    from outtrees.experiments.label_tasks import components
-
-    parts = split(y, n, matrix.name, d, 0)
-    if parts is None:
-        return None
+def one_default(y, codes, parts, inputs, joint):
+    """Return the share of wrong labels in the test half."""
     known = np.full(len(y), -1)
     known[parts.labelled] = y[parts.labelled]
     mutation = "categorical" if inputs == "full" else GaussianMutation("spherical", "identity")
@@ -132,7 +140,7 @@ def main():
         for inputs in INPUTS:
             compare(errors, inputs, rule)
     if options.default:
-        by_default(matrices, options.default)
+        by_default(matrices, options.default, errors)
     if options.figure is not None:
         draw_means(errors).savefig(options.figure, dpi=110)
     print(f"\n{time.perf_counter() - began:.0f} s")
