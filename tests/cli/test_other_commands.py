@@ -163,7 +163,7 @@ def test_density_of_calendar_dates_and_places(outtrees, tmp_path):
 # label and impute ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("joint", ["no", "fresh"])
+@pytest.mark.parametrize("joint", ["no", "auto"])
 def test_label_finds_the_side(joint, outtrees, mixed, tmp_path):
     needs("outtrees.estimators.classifier", "OutTreeClassifier")
     mixed.write_text(mixed.read_text().replace("t5,,", "t5,9.5,"))

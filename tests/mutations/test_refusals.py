@@ -65,7 +65,10 @@ EYE = np.eye(2)
         (lambda: ProductMutation([GaussianMutation()]), r"groups as \(mutation, columns\) pairs"),
         (lambda: ProductMutation([(GaussianMutation(), [0, 0])]), "list every column once"),
         (lambda: ProductMutation([(GaussianMutation(), [1])]), "list every column once"),
-        (lambda: make_mutation("gausian"), "'gaussian', 'parzen', 'iid', .* but got 'gausian'"),
+        (
+            lambda: make_mutation("gausian"),
+            "'gaussian', 'parzen', 'parzen-diag', .* but got 'gausian'",
+        ),
         (lambda: make_mutation(3), "but got 3"),
     ],
 )

@@ -20,6 +20,7 @@ from outtrees.cli.scheduler import check_scheduler, scheduler_option, spread_ove
 MUTATIONS = [
     "gaussian",
     "parzen",
+    "parzen-diag",
     "iid",
     "kernel",
     "mixture",

@@ -10,7 +10,7 @@ from outtrees.cli.density import MUTATIONS
 from outtrees.cli.options import candidate_options, fit_options, out_folder, table_options
 
 FILES = ("labels.csv", "model.safetensors")
-_JOINT = {"no": False, "fresh": "fresh", "yes": True}
+_JOINT = {"auto": "auto", "no": False, "fresh": "fresh", "yes": True}
 _SPARSE_SECONDS = 3e-2  # for each record of a fit over candidates, roughly
 
 
@@ -39,7 +39,7 @@ class Share(click.ParamType):
     type=click.Choice(["kinds", *MUTATIONS]),
     default="kinds",
     show_default=True,
-    help="How a child differs from its parent. kinds: parzen for numbers, categorical for "
+    help="How a child differs from its parent. kinds: parzen-diag for numbers, categorical for "
     "categories.",
 )
 @click.option(
@@ -58,10 +58,11 @@ class Share(click.ParamType):
 @click.option(
     "--joint",
     type=click.Choice(list(_JOINT)),
-    default="no",
+    default="auto",
     show_default=True,
     help="Whether attributes depend on labels. fresh: a label drawn afresh comes with attributes "
-    "like those of its records; often better. yes: they mutate otherwise where it changes.",
+    "like those of its records. yes: they mutate otherwise where it changes. auto: fresh where "
+    "settings are left open.",
 )
 @candidate_options
 @out_folder
@@ -91,7 +92,7 @@ def command(**options: Any) -> None:
         found = design(records, codes=chosen in ("kinds", "categorical"))
         refuse_missing(found, records, chosen)
         model = OutTreeClassifier(
-            by_kinds(found, "parzen") if chosen == "kinds" else chosen,
+            by_kinds(found, "parzen-diag") if chosen == "kinds" else chosen,
             method=options["method"],
             stickiness=options["stickiness"],
             sharpness=options["sharpness"],

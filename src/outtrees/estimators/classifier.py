@@ -46,8 +46,10 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    mutation : str or Mutation, default="parzen"
-        How the attributes of a child differ from its parent's: see `OutTreeDensity`.
+    mutation : str or Mutation, default="parzen-diag"
+        How the attributes of a child differ from its parent's: see `OutTreeDensity`. The default is
+        a Gaussian around the parent with a variance for each column; "parzen" has a covariance,
+        which many correlated columns fill with what says nothing of labels.
         "categorical" is for discrete characters; there NaN is a missing cell, integrated out.
         Fitted to all records without labels (tdid likelihood).
     stickiness : float in [0, 1] or "auto", default="auto"
@@ -64,12 +66,15 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         is the paper's: the labels that maximise Z as far as single changes lead.
     unlabeled : number, str or None, default=-1
         What marks an unknown label in y; None: all labels are known.
-    joint : bool or "fresh", default=False
+    joint : bool, "fresh" or "auto", default="auto"
         Whether attributes depend on labels (eq. 4). True fits two mutations, one where a child
         keeps its parent's label and one where the label changes. With "fresh" a child that draws
         its label afresh draws its attributes afresh too, as records with that label have them:
 
             β_uv = s·[y_u = y_v]·p(x_u | x_v)^sharpness + (1 − s)·marginal·p(x_u | y_u)^sharpness
+
+        "auto": "fresh" where stickiness or sharpness is "auto" and method="posterior", since it
+        errs least; with both given, and for "hill-climb", False, the model as the paper has it.
     label_prior : {"uniform", "frequency"}, default="uniform"
         The marginal of labels drawn afresh: all classes alike (as in the paper), or the
         frequencies of the known labels, each class counted once more.
@@ -113,6 +118,8 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         steps each, so that it is often above 1.2 by chance); 1 for "hill-climb".
     stickiness_, sharpness_ : float
         As given, or those that weigh most.
+    joint_ : bool or "fresh"
+        As given, or what "auto" took.
     choice_ : Choice or None
         The settings that "auto" tried, with their scores.
     average_ : LabelAverage
@@ -166,7 +173,7 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         "sharpness": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "method": [StrOptions({"posterior", "hill-climb"})],
         "unlabeled": [Real, str, None],
-        "joint": ["boolean", StrOptions({"fresh"})],
+        "joint": ["boolean", StrOptions({"fresh", "auto"})],
         "label_prior": [StrOptions({"uniform", "frequency"})],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_chains": [Interval(Integral, 1, None, closed="left")],
@@ -182,13 +189,13 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        mutation: str | Mutation = "parzen",
+        mutation: str | Mutation = "parzen-diag",
         *,
         stickiness: float | str = "auto",
         sharpness: float | str = "auto",
         method: str = "posterior",
         unlabeled: Any = -1,
-        joint: bool | str = False,
+        joint: bool | str = "auto",
         label_prior: str = "uniform",
         n_components: int | None = None,
         n_chains: int = 4,
@@ -267,7 +274,8 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         if self.label_prior == "frequency":
             marginal = smoothed_marginal(targets.labels, C)
         mutations = AttributeMutations(fitted)
-        if self.joint == "fresh":
+        self.joint_ = self._decided_joint()
+        if self.joint_ == "fresh":
             mutations = mutations.knowing(targets.labels, C)
         self.X_ = records
         self.classes_ = targets.classes

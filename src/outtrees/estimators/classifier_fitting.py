@@ -36,6 +36,8 @@ class FoundLabels:
     stickiness: float | str
     sharpness: float | str
     joint: bool | str
+    joint_: bool | str
+    method: str
     n_components: int | None
     n_chains: int
     n_draws: int
@@ -48,12 +50,19 @@ class FoundLabels:
     X_: Array
     choice_: Choice | None
 
+    def _decided_joint(self) -> bool | str:
+        """Return `joint` as given, or what "auto" takes."""
+        if self.joint != "auto":
+            return self.joint
+        left_open = "auto" in (self.stickiness, self.sharpness)
+        return "fresh" if left_open and self.method == "posterior" else False
+
     def _all_pairs(
         self, mutations: AttributeMutations, known: Any, marginal: Array, seed: int
     ) -> tuple[AttributeMutations, LabelModel]:
         """Return the mutations and the label model over all pairs, its settings chosen."""
         model = self._chosen(mutations, self.X_, known, marginal, seed)
-        if self.joint is True and len(marginal) > 1:
+        if self.joint_ is True and len(marginal) > 1:
             mutations, model = self._joint(mutations, model, known, seed)
         return mutations, model
 
@@ -103,7 +112,7 @@ class FoundLabels:
 
     def _sample_labels(self, model: LabelModel, known: Any, seed: int) -> None:
         settings = np.array([[1.0, model.stickiness, model.sharpness]])
-        if self.choice_ is not None and self.joint is not True and self.candidates_ == "dense":
+        if self.choice_ is not None and self.joint_ is not True and self.candidates_ == "dense":
             settings = self.choice_.settings()
         draws = (self.n_chains, self.n_draws, self.burn_in)
         average = average_labels(model, settings, known, *draws, random_state=seed)

@@ -54,9 +54,10 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
     Parameters
     ----------
     mutation : str or Mutation, default="gaussian"
-        How a child differs from its parent: "gaussian", "parzen", "iid", "kernel", "mixture",
-        "columns" (each column by itself), "categorical", "poisson", "bernoulli", or a `Mutation`
-        with options of its own; parameters that such an object already has are forgotten.
+        How a child differs from its parent: "gaussian", "parzen", "parzen-diag", "iid", "kernel",
+        "mixture", "columns" (each column by itself), "categorical", "poisson", "bernoulli", or a
+        `Mutation` with options of its own; parameters that such an object already has are
+        forgotten.
         "auto" fits several mutations and mixes them with the weights that predict held-out
         records best (`outtrees.learning.stack_mutations`): slowest, and the best density.
     solver : {"em", "lbfgs", "gradient"}, default="em"

@@ -29,6 +29,7 @@ __all__ = [
 MUTATIONS: dict[str, Callable[[], Mutation]] = {
     "gaussian": GaussianMutation,
     "parzen": lambda: GaussianMutation(transition="identity"),
+    "parzen-diag": lambda: GaussianMutation("diag", "identity"),
     "iid": lambda: GaussianMutation(transition="zero"),
     "kernel": KernelMutation,
     "mixture": MixtureMutation,
