@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from labellings import enumerate_labels
 from outtrees.estimators.classifier import OutTreeClassifier
 from outtrees.learning.labels import LabelModel
+from outtrees.learning.labels.refitting import AttributeMutations, refitted
 from outtrees.likelihood import log_number_of_trees
 from outtrees.mutations import CategoricalMutation, GaussianMutation
 
@@ -107,6 +108,46 @@ def test_attributes_are_drawn_afresh_where_settings_are_left_open():
         assert (model.classes_of_ is not None) == (name in fresh)
 
 
+@pytest.mark.parametrize("true", [True, np.True_])
+def test_true_is_true(true):
+    X, y, _ = two_moons_apart(6)
+    y[[0, 3, 7]] = 0, 0, 1
+    model = OutTreeClassifier(joint=true, **FIXED)
+    assert model.fit(X, y).changed_mutation_ is not None
+    with pytest.raises(ValueError, match="candidates='knn' is for"):
+        model.set_params(candidates="knn").fit(X, y)
+
+
+def test_a_constant_column_says_nothing():
+    X, y, _ = two_moons_apart(8)
+    y[[0, 3, 9]] = 0, 0, 1
+    few = {"n_draws": 30, "random_state": 0, "joint": "fresh", "stickiness": 0.8, "sharpness": 0.5}
+    with_it = np.column_stack([X, np.full(len(X), 0.1)])
+    plain = OutTreeClassifier(**few).fit(X, y)
+    with pytest.warns(UserWarning, match="constant"):
+        more = OutTreeClassifier(**few).fit(with_it, y)
+    difference = np.abs(more.label_distributions_ - plain.label_distributions_)
+    # About: the spread of a constant is not quite the same for what is kept and what is drawn.
+    assert difference.max() < 0.1
+
+
+def test_a_refit_of_what_was_kept_raises_the_likelihood():
+    """Edges between equal labels may have been drawn afresh: the M-step is for the others."""
+    X, _, truth = two_moons_apart(12)
+    model = OutTreeClassifier(
+        "gaussian", stickiness=0.5, sharpness=1.0, joint="fresh", random_state=0
+    ).fit(X, truth)
+    mutations = AttributeMutations(model.mutation_, classes=model.classes_of_)
+    before = mutations.model(X, model.model_.marginal, 0.5, 1.0)
+    for _ in range(3):
+        trees, labels = before.trees(truth), np.eye(2)[truth]
+        mutations = refitted(mutations, X, trees, labels, joint=False, model=before)
+        after = mutations.model(X, model.model_.marginal, 0.5, 1.0)
+        assert after.trees(truth).log_z > trees.log_z - 1e-9
+        before = after
+    assert before.trees(truth).log_z > model.model_.trees(truth).log_z + 0.1
+
+
 def test_correlated_columns_do_not_drown_the_labels():
     """Thirty columns, most of them nearly the same: a covariance would whiten what tells."""
     from sklearn.datasets import load_breast_cancer
@@ -116,7 +157,7 @@ def test_correlated_columns_do_not_drown_the_labels():
     y = np.full(100, -1)
     for c in (0, 1):
         y[rng.permutation(np.flatnonzero(truth == c))[:5]] = c
-    wrong = (OutTreeClassifier(n_draws=10, random_state=0).fit(X, y).transduction_ != truth).mean()
+    wrong = (OutTreeClassifier(random_state=0).fit(X, y).transduction_ != truth).mean()
     assert wrong < 0.15  # 0.06; with "parzen" 0.27, and 0.35 for one label everywhere
 
 
@@ -127,7 +168,7 @@ def test_what_few_labels_leave_open_is_averaged():
     options = {"n_chains": 4, "n_draws": 30, "random_state": 0}
     found = OutTreeClassifier(**options).fit(X, y)
     average = found.average_
-    assert len(average.weights) == 8
+    assert len(average.weights) == 5  # six steps each at least
     assert average.weights.sum() == pytest.approx(1.0)
     assert found.stickiness_ == average.stickiness[0]
     new = np.array([[0.5, 1.0], [4.0, 4.0], [7.0, 9.0]])

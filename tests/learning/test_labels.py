@@ -101,6 +101,9 @@ def test_messages_in_o_of_c(form, stickiness, scale):
         np.testing.assert_allclose(marginals[i], drawn.marginals, atol=1e-11)
         said = np.where(tree < 0, proposal._at_root, proposal._pairs[np.arange(6), tree]).sum()
         assert log_weights[i] == pytest.approx(drawn.log_z - said, rel=1e-11, abs=1e-11)
+        again = model.draw_labels(tree, known, 0)
+        np.testing.assert_array_equal(again.states, drawn.states)
+        np.testing.assert_allclose(again.marginals, drawn.marginals, atol=1e-11)
 
 
 def test_no_stickiness_no_information():

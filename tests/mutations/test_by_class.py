@@ -43,12 +43,17 @@ def test_other_numbers_are_gaussian_too(mutation):
 def test_a_gaussian_in_many_columns_and_a_constant_one():
     """More columns than records leave a positive definite covariance; the constant one is mute."""
     wide = np.random.default_rng(1).normal(size=(6, 9))
-    wide[:, 4] = 3.0
-    found = GaussianMutation("diag").start(wide).log_by_class(wide, CLASSES, wide)
+    wide[:, 4] = 0.1  # its variance is rounding noise
+    mutation = GaussianMutation("diag", "identity").start(wide)
+    found = mutation.log_by_class(wide, CLASSES, wide)
     assert np.isfinite(found).all()
-    wide[:, 4] = -70.0
-    moved = GaussianMutation("diag").start(wide).log_by_class(wide, CLASSES, wide)
-    np.testing.assert_allclose(moved, found, rtol=1e-9)
+    few = np.delete(wide, 4, axis=1)
+    fewer = GaussianMutation("diag", "identity").start(few)
+    # The same for all records and classes, and what the column adds to a parent's children, about.
+    added = found - fewer.log_by_class(few, CLASSES, few)
+    np.testing.assert_allclose(added, added[0, 0], rtol=1e-9)
+    kept = mutation.log_conditional(wide, wide) - fewer.log_conditional(few, few)
+    assert abs(added[0, 0] - kept.mean()) < 2.0
 
 
 def test_one_column_integrates_to_one():
@@ -106,6 +111,17 @@ def test_a_product_adds_its_parts():
 
 
 def test_a_class_without_records_is_like_all():
-    none = np.zeros((6, 2))
-    found = GaussianMutation().start(X).log_by_class(X, none, X)
-    np.testing.assert_allclose(found[:, 0], found[:, 1])
+    """Its mean is that of all records; a class with one record is nearer to that record."""
+    one = np.zeros((6, 2))
+    one[0, 1] = 1.0
+    mutation = GaussianMutation().start(X)
+    at = mutation.log_by_class(X, one, np.array([X.mean(axis=0), X[0]]))
+    grid = X.mean(axis=0) + np.random.default_rng(2).normal(size=(50, 2))
+    assert (mutation.log_by_class(X, one, grid)[:, 0] < at[0, 0]).all()
+    assert at[1, 1] > at[1, 0]
+
+
+@pytest.mark.parametrize("wrong", [CLASSES[:, 0], CLASSES[:3], -CLASSES, CLASSES * np.nan])
+def test_weights_that_are_none(wrong):
+    with pytest.raises(ValueError, match="a weight of 0 or more for each of 6 records and each"):
+        GaussianMutation().start(X).log_by_class(X, wrong, X)

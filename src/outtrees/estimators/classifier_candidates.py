@@ -29,7 +29,8 @@ def _memory_options(model: Any) -> dict[str, Any]:
 
 
 def _needs_all(model: Any) -> bool:
-    return model.method == "hill-climb" or model.joint is True
+    joint = model.joint if isinstance(model.joint, str) else bool(model.joint)  # numpy's too
+    return model.method == "hill-climb" or joint is True
 
 
 class ListedLabels(FoundLabels):

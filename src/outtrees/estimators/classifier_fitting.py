@@ -18,6 +18,7 @@ from outtrees.learning.labels import (
     label_posterior,
     weigh_trees,
 )
+from outtrees.learning.labels.averaging import FEWEST_DRAWS
 from outtrees.learning.labels.choice import STICKINESS, sharpness_grid, usual_sharpness
 from outtrees.learning.labels.refitting import AttributeMutations, one_hot, refitted
 from outtrees.likelihood import log_number_of_trees
@@ -53,7 +54,7 @@ class FoundLabels:
     def _decided_joint(self) -> bool | str:
         """Return `joint` as given, or what "auto" takes."""
         if self.joint != "auto":
-            return self.joint
+            return self.joint if isinstance(self.joint, str) else bool(self.joint)
         left_open = "auto" in (self.stickiness, self.sharpness)
         return "fresh" if left_open and self.method == "posterior" else False
 
@@ -113,25 +114,23 @@ class FoundLabels:
     def _sample_labels(self, model: LabelModel, known: Any, seed: int) -> None:
         settings = np.array([[1.0, model.stickiness, model.sharpness]])
         if self.choice_ is not None and self.joint_ is not True and self.candidates_ == "dense":
-            settings = self.choice_.settings()
+            settings = self.choice_.settings(max(1, self.n_draws // FEWEST_DRAWS))
         draws = (self.n_chains, self.n_draws, self.burn_in)
         average = average_labels(model, settings, known, *draws, random_state=seed)
         self._remember(average, len(average.label_draws))
         self._warn_of_noise(average)
 
     def _warn_of_noise(self, average: LabelAverage) -> None:
-        error, r_hat = float(average.standard_error.max()), average.r_hat
-        # Chains of several settings are too short for R-hat. And a probability that hardly ever
-        # moves may have a high one, which matters to nobody.
-        if len(average.weights) > 1:
-            noisy = error > 2 * _LARGE_ERROR
+        error = float(average.standard_error.max())
+        if len(average.weights) > 1:  # whose chains are too short for R-hat
+            noisy, told = error > 2 * _LARGE_ERROR, ""
         else:
-            noisy = error > _LARGE_ERROR and r_hat > _HIGH_R_HAT
+            noisy = error > _LARGE_ERROR and average.r_hat > _HIGH_R_HAT
+            told = f"split R-hat {average.r_hat:.2f}, "
         if noisy:
             warnings.warn(
-                f"OutTreeClassifier: the chains disagree (split R-hat {r_hat:.2f}, error of a "
-                f"label probability up to {error:.2f}); raise n_draws={self.n_draws} or "
-                f"burn_in={self.burn_in}",
+                f"OutTreeClassifier: the chains disagree ({told}error of a label probability up to "
+                f"{error:.2f}); raise n_draws={self.n_draws} or burn_in={self.burn_in}",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -144,7 +143,7 @@ class FoundLabels:
 
         def refit(current: LabelModel, trees: OutTreeDistribution, labels: Any) -> LabelModel:
             distributions = one_hot(labels, current.n_classes)
-            new = refitted(fitted[id(current)], self.X_, trees, distributions, joint)
+            new = refitted(fitted[id(current)], self.X_, trees, distributions, joint, current)
             moved = new.model(self.X_, current.marginal, current.stickiness, current.sharpness)
             fitted[id(moved)] = new
             models.append(moved)  # kept alive, so that its id stays its own

@@ -99,7 +99,7 @@ def pass_messages(  # type: ignore[no-untyped-def]
 
     Edges are (1 or T, C, C) `log_edges`; or, if these are none, those of structure: (1 or T,)
     `log_keep` and (1 or T, C) `log_fresh` (`_across`). States are drawn with numbers ``uniform``,
-    none of them if there are none, and not with structure.
+    none of them if there are none.
 
     Of several children each hears its parent without its own message: sums over the siblings
     before and after it are kept, so that nothing is ever subtracted.
@@ -152,6 +152,10 @@ def pass_messages(  # type: ignore[no-untyped-def]
                 work[c] = log_nodes[v, c] + below[v, c]
                 if parents[v] < 0:
                     work[c] += log_prior[c]
+                elif structured:
+                    drawn = log_fresh[v if len(log_fresh) > 1 else 0, c]
+                    keep = log_keep[v if len(log_keep) > 1 else 0]
+                    work[c] += _log_add(keep, drawn) if c == states[parents[v]] else drawn
                 else:
                     work[c] += log_edges[v if len(log_edges) > 1 else 0, c, states[parents[v]]]
             _normalise(work, chances)

@@ -157,10 +157,17 @@ class Mutation(ListedPairs, ABC):
         """Return the records' log-densities in each class, shape (n, C), parents aside.
 
         The classes' densities come from X (T, D), with weights (T, C) for how much each of its
-        records is of each class, and are held near that of all of X.
+        records is of each class, and are held near that of all of X (`mutations.by_class`).
         """
         X = self._checked(X, "X")
-        return self._log_by_class(X, np.asarray(weights), self._checked(records, "records"))
+        memberships = np.asarray(weights, dtype=np.float64)
+        if memberships.ndim != 2 or len(memberships) != len(X) or not (memberships >= 0).all():
+            raise ValueError(
+                f"{type(self).__name__} expects a weight of 0 or more for each of {len(X)} records "
+                f"and each class, but got shape {memberships.shape}, least "
+                f"{memberships.min(initial=0.0):g}; pass for example np.eye(C)[labels]."
+            )
+        return self._log_by_class(X, memberships, self._checked(records, "records"))
 
     def sample(self, parents: ArrayLike, rng: Any = None) -> Array:
         """Return one child for each row of parents, shape (n, D)."""

@@ -11,7 +11,9 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, xlogy
 
 from outtrees.mutations.checks import Array
+from outtrees.mutations.covariance import column_scales
 
+_CONSTANT = 1e-6  # of the other columns' variance: `reg_covar` of the mutations
 _CENTRE = 1.0  # records at the mean of all that each class's mean is worth beforehand
 # Records of each class that the shares and rates of all are worth: columns are taken as
 # independent, and many of them would make a few records speak too loudly.
@@ -26,7 +28,9 @@ def log_gaussian_by_class(
     """Return the log-densities of the records in Gaussians with one covariance, (n, C).
 
     The covariance is that within classes, held near the variances of all records with the weight
-    of D records: so it stays positive definite for any number of columns.
+    of D records: so it stays positive definite for any number of columns. A constant column says
+    nothing of the class; it gets about the spread that mutations give it, so that records which
+    begin anew are no less likely for it than others.
 
     Examples
     --------
@@ -34,17 +38,21 @@ def log_gaussian_by_class(
     >>> log_gaussian_by_class(X, np.eye(2)[[0, 0, 1, 1]], np.array([[2.0]])).argmax(axis=1)
     array([0])
     """
-    n_class, D = weights.sum(axis=0), X.shape[1]
-    means = (weights.T @ X + _CENTRE * X.mean(axis=0)) / (n_class + _CENTRE)[:, None]
-    variances = X.var(axis=0)
-    # A constant column says nothing of the class, whatever spread it is given.
-    cov = D * np.diag(np.where(variances > 0, variances, 1.0))
+    varying = np.ptp(X, axis=0) > 0  # the variance of a constant can be rounding noise
+    spread = column_scales(X)
+    x, r, D = X[:, varying], records[:, varying], int(varying.sum())
+    n_class = weights.sum(axis=0)
+    means = (weights.T @ x + _CENTRE * x.mean(axis=0)) / (n_class + _CENTRE)[:, None]
+    cov = D * np.diag(spread[varying])
     for mean, weight in zip(means, weights.T, strict=True):
-        cov += (weight[:, None] * (X - mean)).T @ (X - mean)
-    root = np.linalg.cholesky(cov / (D + n_class.sum()))
+        cov += (weight[:, None] * (x - mean)).T @ (x - mean)
+    root = np.linalg.cholesky(cov / max(D + n_class.sum(), 1.0))
     log_scale = np.log(np.diag(root)).sum() + 0.5 * D * np.log(2 * np.pi)
-    steps = [solve_triangular(root, (records - mean).T, lower=True) for mean in means]
-    return np.array([-0.5 * (step**2).sum(axis=0) - log_scale for step in steps]).T
+    steps = [solve_triangular(root, (r - mean).T, lower=True) for mean in means]
+    found = np.array([-0.5 * (step**2).sum(axis=0) - log_scale for step in steps]).T
+    narrow = _CONSTANT * spread[~varying] / (len(X) + 1)
+    off = (records - X[0])[:, ~varying] ** 2 / narrow + np.log(2 * np.pi * narrow)
+    return np.asarray(found - 0.5 * off.sum(axis=1, keepdims=True))
 
 
 def shares_by_class(

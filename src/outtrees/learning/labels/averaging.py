@@ -13,8 +13,8 @@ from outtrees.learning.labels.model import LabelModel, Labels
 from outtrees.learning.labels.posterior import average_edges, label_posterior
 from outtrees.mutations.checks import Array, as_generator
 
-# Steps of each chain that a setting gets at least, before and after they count.
-_FEWEST_DRAWS, _FEWEST_BURN_IN = 6, 2
+# Steps of each chain that a setting gets at least, of those that count and those before.
+FEWEST_DRAWS, _FEWEST_BURN_IN = 6, 2
 _LITTLE_WEIGHED = 2  # trees for log Z where nobody asks for it
 
 
@@ -81,7 +81,7 @@ def average_labels(
     alone = len(settings) == 1
     found = []
     for i, (weight, sticky, sharp) in enumerate(settings):
-        fewest = (0, 0) if alone else (_FEWEST_DRAWS, min(burn_in, _FEWEST_BURN_IN))
+        fewest = (0, 0) if alone else (FEWEST_DRAWS, min(burn_in, _FEWEST_BURN_IN))
         steps = max(fewest[0], int(np.ceil(weight * n_draws)))
         before = max(fewest[1], int(np.ceil(weight * burn_in)))
         setting = model.with_options(stickiness=float(sticky), sharpness=float(sharp))

@@ -40,7 +40,7 @@ class Choice:
         The weights are those of the scores as log-probabilities, and sum to one. What few labels
         leave open is so left open.
         """
-        order = np.argsort(-self.scores, kind="stable")[:most]
+        order = np.argsort(-self.scores, kind="stable")[: min(most, _MOST_SETTINGS)]
         weights = softmax(np.maximum(self.scores[order], -1e300))  # none may be possible
         kept = weights >= _LEAST_WEIGHT * weights[0]
         weights, order = weights[kept] / weights[kept].sum(), order[kept]

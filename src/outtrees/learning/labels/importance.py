@@ -42,7 +42,7 @@ def weigh_trees(
     the pairs said, which makes every average right in the limit. A tree's messages give its label
     marginals exactly.
 
-    One elimination for all trees, O(T³), and O(T² + T C²) per tree: cheap beside the
+    One elimination for all trees, O(T³), and O(T² + T C) per tree: cheap beside the
     alternating sampler, as long as `effective_trees` is not small.
 
     Examples

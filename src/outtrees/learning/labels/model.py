@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.learning.messages import States, draw_states
-from outtrees.mutations.checks import Array, check_number
+from outtrees.learning.messages import States
+from outtrees.mutations.checks import Array, as_generator, check_number
 from outtrees.trees import OutTreeDistribution
 
 Labels = NDArray[np.intp]  # (T,) class indices
@@ -155,10 +155,16 @@ class LabelModel:
         rng: Any,
     ) -> States:
         """Return a joint draw of all labels given the tree, and their exact marginals."""
-        nodes, edges = evidence(known, self.n_classes), self.edges(parents)
-        return draw_states(
-            parents, nodes, edges if len(edges) > 1 else edges[0], rng, self.log_marginal
-        )
+        from outtrees.learning.message_kernels import pass_messages
+
+        nodes, tree = evidence(known, self.n_classes), np.ascontiguousarray(parents, dtype=np.intp)
+        states, marginals = np.empty(len(tree), dtype=np.intp), np.empty(nodes.shape)
+        uniform = as_generator(rng).random(len(tree))
+        edges = self.structured_edges(tree[None])
+        _, log_z = pass_messages(tree, nodes, *edges, self.log_marginal, uniform, states, marginals)
+        if log_z == -np.inf:
+            raise ValueError("the known labels contradict each other along this tree")
+        return States(states, marginals, log_z)
 
     def edges(
         self,

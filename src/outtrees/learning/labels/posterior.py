@@ -17,6 +17,7 @@ from outtrees.mutations.checks import Array, as_generator, check_count
 _TREES_PER_STEP = 8
 _OFFERS_PER_STEP = 8  # independent trees that may take the place of the one drawn
 _START_TREES = 32  # weighed, for the start of a chain
+_SURE = 0.005  # an error of a label probability below which it is known well enough
 _WEIGHED_TREES = 256  # for log Σ Z(y)
 _AT_ONCE = 2**25  # label probabilities of trees held at the same time: 256 MB
 # Independent trees of so many records are hardly ever taken, and cost as much as any.
@@ -28,7 +29,7 @@ class LabelPosterior(NamedTuple):
 
     distributions: Array  # (T, C)
     standard_error: Array  # (T, C) Monte-Carlo error of the distributions
-    r_hat: float  # the largest split R-hat of all label probabilities
+    r_hat: float  # the largest split R-hat of the label probabilities that are not sure
     label_draws: Labels  # (n_chains · n_draws, T) draws of all labels
     log_z: float  # log Σ_y Z(y) over the unknown labels, sampled
     log_z_error: float  # its Monte-Carlo standard error
@@ -94,7 +95,8 @@ def label_posterior(
     return LabelPosterior(
         distributions=chains.mean,
         standard_error=chains.standard_error,
-        r_hat=chains.max_r_hat,
+        # A probability that hardly ever moves may have a high R-hat, and matters to nobody.
+        r_hat=float(chains.r_hat[chains.standard_error > _SURE].max(initial=1.0)),
         label_draws=kept.reshape(-1, T),
         log_z=weighed.log_z,
         log_z_error=weighed.log_z_error,

@@ -134,7 +134,13 @@ def refitted(
     trees: OutTreeDistribution,
     distributions: Array,  # (T, C) of the labels
     joint: bool,
+    model: LabelModel | None = None,  # which gave the trees; needed where attributes are fresh
 ) -> AttributeMutations:
     """Return the mutations refitted to the trees' edge marginals."""
     same = same_label(distributions)
+    if model is not None and model.log_origins is not None:
+        # Of the edges between equal labels, those that were kept and not drawn afresh.
+        begun = model.log_origins[np.arange(len(X)), distributions.argmax(axis=1)][:, None]
+        kept = model.log_stickiness + model.log_layers[0]
+        same = same * np.exp(kept - np.logaddexp(kept, begun))
     return mutations.refit(X, trees.edge_marginals, trees.root_marginals, same, joint)
