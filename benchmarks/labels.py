@@ -1,6 +1,6 @@
-"""Claim: few labels among many records are told better by out-trees than by SVMs at every number
-of labels (three principal components, the paper's inputs), and than by every other method (all
-attributes).
+"""Claim: over all numbers of labels, few labels among many records are told better by out-trees
+than by both SVMs (three principal components, the paper's inputs) and by every other method (all
+attributes). Number by number there are exceptions: docs/labels.md.
 
 The protocol of the paper's section 9 on six character matrices, those of figures 3 and 4 together
 (`outtrees reproduce figure3`, `figure4`; what these have finished in the folder is not run again):

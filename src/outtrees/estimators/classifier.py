@@ -41,8 +41,9 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
 
         β_uv = p(x_u | x_v)^sharpness · p(y_u | y_v),   p(a | b) = s·[a = b] + (1 − s)·marginal_a
 
-    No link from attributes to labels is assumed: attributes tell which trees are likely, and trees
-    which labels are. Records without a label take part in fitting (semi-supervised).
+    Attributes tell which trees are likely, and trees which labels are; no other link between them
+    is assumed in the paper's model (`joint` adds one). Records without a label take part in fitting
+    (semi-supervised).
 
     Parameters
     ----------
