@@ -13,7 +13,7 @@ from outtrees.estimators.classifier import OutTreeClassifier
 from outtrees.learning.labels import LabelModel
 from outtrees.learning.labels.refitting import AttributeMutations, refitted
 from outtrees.likelihood import log_number_of_trees
-from outtrees.mutations import CategoricalMutation, GaussianMutation
+from outtrees.mutations import CategoricalMutation, GaussianMutation, MixtureMutation
 
 FEW = {"n_chains": 2, "n_draws": 40, "burn_in": 5, "random_state": 0}
 FIXED = {**FEW, "stickiness": 0.9, "sharpness": 1.0}
@@ -219,6 +219,14 @@ def test_missing_cells_are_integrated_out():
     assert np.isfinite(model.label_distributions_).all()
     assert 0.1 < model.label_distributions_[7, 0] < 0.9
     assert np.isfinite(model.predict_proba(np.full((1, 8), np.nan))).all()
+
+
+def test_missing_cells_of_a_mixture():
+    X = np.random.default_rng(0).integers(3, size=(20, 3)).astype(float)
+    X[::4, 1] = np.nan
+    mutation = MixtureMutation([CategoricalMutation(), CategoricalMutation()])
+    model = OutTreeClassifier(mutation, joint="fresh", **FIXED).fit(X, np.arange(20) % 2)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
 def test_gappy_parents_are_not_attractive():

@@ -162,7 +162,8 @@ def warn_of_degenerate_records(
     ValueError
         If all rows are identical; if a full covariance without prior has fewer rows than it needs.
     """
-    if not hasattr(mutation, "reg_covar"):
+    # A mixture of categories has `reg_covar` too; only categories may be missing.
+    if not hasattr(mutation, "reg_covar") or np.isnan(X).any():
         return
     T, D = X.shape
     spread = np.ptp(X, axis=0)
