@@ -90,7 +90,7 @@ def by_default(matrices, n_labels, errors):
                     parts = split(y, n, matrix.name, d, 0)
                     if parts is None:
                         continue
-                    for joint in (False, "fresh"):
+                    for joint in ("auto", "fresh", False):
                         found = one_default(y, codes, parts, inputs, joint)
                         name = f"**OutTreeClassifier(joint={joint!r})**"
                         tasks.setdefault(name, {})[matrix.name, d, n] = found

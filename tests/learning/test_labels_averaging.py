@@ -7,15 +7,17 @@ from labellings import FORMS, enumerate_labels, random_model
 from outtrees.learning.labels import Choice, average_labels
 
 KNOWN = np.array([0, -1, 1, -1, -1])
-SETTINGS = np.array([[0.5, 0.9, 0.5], [0.3, 0.6, 1.0], [0.2, 0.2, 1.5]])
+SETTINGS = np.array([[0.5, 0.9, 0.5, 1], [0.3, 0.6, 1.0, 0], [0.2, 0.2, 1.5, 1]])
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_average_of_enumerated_posteriors(form):
     model = random_model(4, 5, 2, form=form)
     expected, edges = np.zeros((5, 2)), np.zeros((5, 5))
-    for weight, sticky, sharp in SETTINGS:
+    for weight, sticky, sharp, fresh in SETTINGS:
         setting = model.with_options(stickiness=sticky, sharpness=sharp)
+        if not fresh:
+            setting = setting.with_options(log_fresh=None)
         marginals, of_edges, _, _, _ = enumerate_labels(setting, KNOWN)
         expected += weight * marginals
         edges += weight * of_edges
@@ -35,12 +37,12 @@ def test_the_average_of_enumerated_posteriors(form):
 
 def choice(scores):
     numbers = np.arange(float(len(scores)))
-    return Choice(None, numbers, numbers, numbers, numbers, numbers, np.array(scores))
+    return Choice(None, *[numbers] * 6, np.array(scores))
 
 
 def test_weights_of_settings():
     found = choice([0.0, np.log(3.0), -50.0]).settings()
-    np.testing.assert_allclose(found, [[0.75, 1, 1], [0.25, 0, 0]])  # the third says nothing
+    np.testing.assert_allclose(found, [[0.75, 1, 1, 1], [0.25, 0, 0, 0]])  # the third says nothing
     assert len(choice(np.zeros(15)).settings()) == 8
     impossible = choice([-np.inf, -np.inf]).settings()
     np.testing.assert_allclose(impossible[:, 0], 0.5)

@@ -74,8 +74,9 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
 
             β_uv = s·[y_u = y_v]·p(x_u | x_v)^sharpness + (1 − s)·marginal·p(x_u | y_u)^sharpness
 
-        "auto": "fresh" where stickiness or sharpness is "auto" and method="posterior", since it
-        errs least; with both given, and for "hill-climb", False, the model as the paper has it.
+        "auto": where stickiness or sharpness is "auto" and method="posterior", False and "fresh"
+        are both among the settings that are averaged (or the better is taken); with both given,
+        and for "hill-climb", False, the model as the paper has it.
     label_prior : {"uniform", "frequency"}, default="uniform"
         The marginal of labels drawn afresh: all classes alike (as in the paper), or the
         frequencies of the known labels, each class counted once more.
@@ -119,8 +120,8 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         steps each, so that it is often above 1.2 by chance); 1 for "hill-climb".
     stickiness_, sharpness_ : float
         As given, or those that weigh most.
-    joint_ : bool or "fresh"
-        As given, or what "auto" took.
+    joint_ : bool, "fresh" or "either"
+        As given, or what "auto" took; then `average_.fresh` tells the settings apart.
     choice_ : Choice or None
         The settings that "auto" tried, with their scores.
     average_ : LabelAverage
@@ -276,7 +277,7 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             marginal = smoothed_marginal(targets.labels, C)
         mutations = AttributeMutations(fitted)
         self.joint_ = self._decided_joint()
-        if self.joint_ == "fresh":
+        if self.joint_ in ("fresh", "either"):
             mutations = mutations.knowing(targets.labels, C)
         self.X_ = records
         self.classes_ = targets.classes
@@ -309,7 +310,9 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             some = records[low : low + step]
             layers, fresh = mutations.layers(some, self.X_), mutations.fresh(self.X_, some)
             of_settings = [
-                leaf_label_distributions(model, layers, distributions, fresh)
+                leaf_label_distributions(
+                    model, layers, distributions, None if model.log_fresh is None else fresh
+                )
                 for model, distributions in zip(
                     average.models(self.model_), average.distributions, strict=True
                 )

@@ -62,6 +62,8 @@ class ListedLabels(FoundLabels):
         classes = mutations.classes
         among = mutations._replace(classes=None if classes is None else classes[rows])
         some = self._chosen(among, X[rows], known[rows], marginal, seed)
+        if self.choice_ is not None and self.choice_.best.log_fresh is None:
+            mutations = mutations._replace(classes=None)
         dropped = what_is_dropped(
             mutations.kept, X, listed, sharpness=some.sharpness, random_state=0
         )

@@ -28,6 +28,7 @@ from outtrees.trees import OutTreeDistribution
 # Rounds of refits of label-dependent mutations, and trees drawn for each.
 _JOINT_ROUNDS = 3
 _WEIGHED_TREES = 200
+_TRIED_TREES = 64  # for each setting and fold; half of them if there are twice as many settings
 _HIGH_R_HAT, _LARGE_ERROR = 1.2, 0.05
 
 
@@ -56,7 +57,7 @@ class FoundLabels:
         if self.joint != "auto":
             return self.joint if isinstance(self.joint, str) else bool(self.joint)
         left_open = "auto" in (self.stickiness, self.sharpness)
-        return "fresh" if left_open and self.method == "posterior" else False
+        return "either" if left_open and self.method == "posterior" else False
 
     def _all_pairs(
         self, mutations: AttributeMutations, known: Any, marginal: Array, seed: int
@@ -70,7 +71,11 @@ class FoundLabels:
     def _chosen(
         self, mutations: AttributeMutations, X: Array, known: Any, marginal: Array, seed: int
     ) -> LabelModel:
-        """Return the model of these records with stickiness and sharpness as given, or chosen."""
+        """Return the model of these records with stickiness and sharpness as given, or chosen.
+
+        Where attributes may be drawn afresh or not, the model is one in which they are; the choice
+        says which was better.
+        """
         self.choice_ = None
         model = mutations.model(X, marginal, 0.9, 1.0)
         D = int(self.n_components or self.n_features_in_)
@@ -96,8 +101,11 @@ class FoundLabels:
             n_features=D,
             random_state=seed,
             given=None if mutations.classes is None else knowing,
+            also_plain=self.joint_ == "either",
+            n_trees=_TRIED_TREES // (2 if self.joint_ == "either" else 1),
         )
-        return self.choice_.best
+        best = self.choice_.best
+        return model.with_options(stickiness=best.stickiness, sharpness=best.sharpness)
 
     def _joint(
         self, mutations: AttributeMutations, model: LabelModel, known: Any, seed: int
@@ -112,7 +120,8 @@ class FoundLabels:
         return mutations, model
 
     def _sample_labels(self, model: LabelModel, known: Any, seed: int) -> None:
-        settings = np.array([[1.0, model.stickiness, model.sharpness]])
+        fresh = model.log_fresh is not None
+        settings = np.array([[1.0, model.stickiness, model.sharpness, fresh]])
         if self.choice_ is not None and self.joint_ is not True and self.candidates_ == "dense":
             settings = self.choice_.settings(max(1, self.n_draws // FEWEST_DRAWS))
         draws = (self.n_chains, self.n_draws, self.burn_in)
@@ -163,6 +172,7 @@ class FoundLabels:
             np.ones(1),
             np.array([climb.model.stickiness]),
             np.array([climb.model.sharpness]),
+            np.array([climb.model.log_fresh is not None], dtype=np.float64),
             found[None],
             np.zeros_like(found),
             1.0,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees.learning.labels.choice import with_setting
 from outtrees.learning.labels.model import LabelModel, Labels
 from outtrees.learning.labels.posterior import average_edges, label_posterior
 from outtrees.mutations.checks import Array, as_generator
@@ -25,6 +26,7 @@ class LabelAverage:
     weights: Array  # (m,), summing to one
     stickiness: Array  # (m,)
     sharpness: Array  # (m,)
+    fresh: Array  # (m,) 1 where attributes are drawn afresh with the label
     distributions: Array  # (m, T, C)
     standard_error: Array  # (T, C) Monte-Carlo error of their mean
     r_hat: float  # the largest split R-hat of each setting, averaged over settings
@@ -39,8 +41,8 @@ class LabelAverage:
 
     def models(self, model: LabelModel) -> Iterator[LabelModel]:
         """Yield the model with each setting."""
-        for sticky, sharp in zip(self.stickiness, self.sharpness, strict=True):
-            yield model.with_options(stickiness=float(sticky), sharpness=float(sharp))
+        for setting in zip(self.stickiness, self.sharpness, self.fresh, strict=True):
+            yield with_setting(model, *setting)
 
     def edges(self, model: LabelModel, n_draws: int) -> tuple[Array, Array]:
         """Return P(u descends from v) and P(r is the root), from about `n_draws` label draws."""
@@ -56,7 +58,7 @@ class LabelAverage:
 
 def average_labels(
     model: LabelModel,
-    settings: Array,  # (m, 3) weight, stickiness, sharpness
+    settings: Array,  # (m, 4) weight, stickiness, sharpness, fresh
     known: Labels,  # (T,), −1 where unknown
     n_chains: int,
     n_draws: int,
@@ -72,7 +74,7 @@ def average_labels(
     --------
     >>> near = np.kron(np.eye(2), np.ones((2, 2)))
     >>> model = LabelModel(9 * near[None], np.zeros(4), np.array([0.5, 0.5]), 0.9)
-    >>> settings = np.array([[0.7, 0.9, 1.0], [0.3, 0.5, 1.0]])
+    >>> settings = np.array([[0.7, 0.9, 1.0, 0.0], [0.3, 0.5, 1.0, 0.0]])
     >>> found = average_labels(model, settings, np.array([0, -1, -1, 1]), 2, 20, 2, 0)
     >>> found.mean.argmax(axis=1)
     array([0, 0, 1, 1])
@@ -80,20 +82,18 @@ def average_labels(
     rng = as_generator(random_state)
     alone = len(settings) == 1
     found = []
-    for i, (weight, sticky, sharp) in enumerate(settings):
+    for i, (weight, *setting) in enumerate(settings):
         fewest = (0, 0) if alone else (FEWEST_DRAWS, min(burn_in, _FEWEST_BURN_IN))
         steps = max(fewest[0], int(np.ceil(weight * n_draws)))
         before = max(fewest[1], int(np.ceil(weight * burn_in)))
-        setting = model.with_options(stickiness=float(sticky), sharpness=float(sharp))
+        own = with_setting(model, *setting)
         options = {} if i == 0 else {"n_weighed": _LITTLE_WEIGHED}
-        found.append(label_posterior(setting, known, n_chains, steps, before, rng, **options))
+        found.append(label_posterior(own, known, n_chains, steps, before, rng, **options))
     weights = settings[:, 0]
     errors = np.array([posterior.standard_error for posterior in found])
     counts = [len(posterior.label_draws) for posterior in found]
     return LabelAverage(
-        weights,
-        settings[:, 1],
-        settings[:, 2],
+        *settings.T,
         np.array([posterior.distributions for posterior in found]),
         np.sqrt(np.tensordot(weights**2, errors**2, axes=1)),
         float(weights @ [posterior.r_hat for posterior in found]),

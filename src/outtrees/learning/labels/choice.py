@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,14 @@ class Choice:
     best: LabelModel
     stickiness: Array  # (n,)
     sharpness: Array  # (n,)
+    fresh: Array  # (n,) 1 where attributes are drawn afresh with the label
     log_held_out: Array  # (n,) Σ log p(label | labels of other folds, attributes)
     errors: Array  # (n,) the share of known labels that the other folds get wrong
     effective_trees: Array  # (n,) behind each estimate, the fewest of all folds
     scores: Array  # (n,) half of log_held_out, plus the log prior of the setting
 
     def settings(self, most: int = _MOST_SETTINGS) -> Array:
-        """Return the weights, stickiness and sharpness of the best settings, (m, 3).
+        """Return weights, stickiness, sharpness and fresh of the best settings, (m, 4).
 
         The weights are those of the scores as log-probabilities, and sum to one. What few labels
         leave open is so left open.
@@ -44,7 +46,8 @@ class Choice:
         weights = softmax(np.maximum(self.scores[order], -1e300))  # none may be possible
         kept = weights >= _LEAST_WEIGHT * weights[0]
         weights, order = weights[kept] / weights[kept].sum(), order[kept]
-        return np.column_stack([weights, self.stickiness[order], self.sharpness[order]])
+        of_settings = self.stickiness[order], self.sharpness[order], self.fresh[order]
+        return np.column_stack([weights, *of_settings])
 
 
 def usual_sharpness(n_features: int) -> float:
@@ -110,6 +113,7 @@ def choose_settings(
     n_trees: int = 64,
     random_state: Any = None,
     given: Callable[[Labels], LabelModel] | None = None,
+    also_plain: bool = False,
 ) -> Choice:
     """Return the stickiness and sharpness that predict known labels from other known ones best.
 
@@ -120,6 +124,7 @@ def choose_settings(
     around `usual_sharpness`, sd log 4. O(T³) for each setting and fold.
 
     `given` returns the model that knows these labels only, if what is hidden would show in `model`.
+    With `also_plain` the model without `log_fresh` is tried too.
 
     Examples
     --------
@@ -139,26 +144,31 @@ def choose_settings(
         left = labels.copy()
         left[fold] = -1
         hidden.append((fold, left, model if given is None else given(left)))
+    forms = [model.log_fresh is not None] + [False] * also_plain
     rows = []
-    for sharp in sharpness:
-        for sticky in stickiness:
-            options = {"sharpness": float(sharp), "stickiness": float(sticky)}
-            held_out, wrong, effective = 0.0, 0, np.inf
-            for fold, left, knowing in hidden:
-                weighed = weigh_trees(knowing.with_options(**options), left, n_trees, rng)
-                chances = weighed.marginals[fold]
-                with np.errstate(divide="ignore"):
-                    held_out += float(np.log(chances[np.arange(len(fold)), labels[fold]]).sum())
-                wrong += int((chances.argmax(axis=1) != labels[fold]).sum())
-                effective = min(effective, weighed.effective_trees)
-            prior = 0.0  # of what is given, and not chosen, nothing is preferred
-            if len(stickiness) > 1:
-                prior -= 0.5 * ((logit(sticky) - logit(_USUAL_STICKINESS)) / 1.5) ** 2
-            if len(sharpness) > 1:
-                prior -= 0.5 * ((np.log(sharp) - usual) / np.log(4.0)) ** 2
-            score = _TRUST * held_out + prior
-            rows.append((sticky, sharp, held_out, wrong / len(seen), effective, score))
+    for fresh, sharp, sticky in product(forms, sharpness, stickiness):
+        held_out, wrong, effective = 0.0, 0, np.inf
+        for fold, left, knowing in hidden:
+            setting = with_setting(knowing, sticky, sharp, fresh)
+            weighed = weigh_trees(setting, left, n_trees, rng)
+            chances = weighed.marginals[fold]
+            with np.errstate(divide="ignore"):
+                held_out += float(np.log(chances[np.arange(len(fold)), labels[fold]]).sum())
+            wrong += int((chances.argmax(axis=1) != labels[fold]).sum())
+            effective = min(effective, weighed.effective_trees)
+        prior = 0.0  # of what is given, and not chosen, nothing is preferred
+        if len(stickiness) > 1:
+            prior -= 0.5 * ((logit(sticky) - logit(_USUAL_STICKINESS)) / 1.5) ** 2
+        if len(sharpness) > 1:
+            prior -= 0.5 * ((np.log(sharp) - usual) / np.log(4.0)) ** 2
+        score = _TRUST * held_out + prior
+        rows.append((sticky, sharp, fresh, held_out, wrong / len(seen), effective, score))
     table = np.array(rows, dtype=np.float64).T
-    best = int(table[5].argmax())
-    chosen = model.with_options(stickiness=float(table[0, best]), sharpness=float(table[1, best]))
-    return Choice(chosen, *table[:5], scores=table[5])
+    best = with_setting(model, *table[:3, int(table[-1].argmax())])
+    return Choice(best, *table)
+
+
+def with_setting(model: LabelModel, stickiness: float, sharpness: float, fresh: Any) -> LabelModel:
+    """Return the model with this setting; without `log_fresh`, if attributes are not fresh."""
+    options: dict[str, Any] = {} if fresh else {"log_fresh": None}
+    return model.with_options(stickiness=float(stickiness), sharpness=float(sharpness), **options)
