@@ -90,6 +90,7 @@ def test_settings_are_chosen_by_hiding_labels():
     assert OutTreeClassifier(**FIXED).fit(X, truth).choice_ is None
 
 
+@pytest.mark.filterwarnings("ignore:.*the chains disagree")  # so few steps
 def test_attributes_may_be_drawn_afresh_where_settings_are_left_open():
     X, y, _ = two_moons_apart(6)
     y[[0, 3, 7]] = 0, 0, 1

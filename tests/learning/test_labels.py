@@ -86,6 +86,19 @@ def test_weighed_trees(seed, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_sharpened_trees_have_the_same_average(form):
+    model = random_model(7, 6, 2, form=form, stickiness=0.9)
+    known = np.array([0, -1, 1, -1, -1, -1])
+    rng = np.random.default_rng(0)
+    _, log_weights, found = TreeProposal(model, known).sharpened(200, rng).draw(4000, rng)
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    # Independent draws of numbers between 0 and 1, times four.
+    tolerance = 2 * np.sqrt((weights**2).sum())
+    expected = enumerate_labels(model, known)[0]
+    np.testing.assert_allclose(np.tensordot(weights, found, axes=1), expected, atol=tolerance)
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("stickiness", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_messages_in_o_of_c(form, stickiness, scale):

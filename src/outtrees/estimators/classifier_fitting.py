@@ -28,7 +28,7 @@ from outtrees.trees import OutTreeDistribution
 # Rounds of refits of label-dependent mutations, and trees drawn for each.
 _JOINT_ROUNDS = 3
 _WEIGHED_TREES = 200
-_TRIED_TREES = 64  # for each setting and fold; half of them if there are twice as many settings
+_TRIED_TREES = 48  # for each setting and fold; half of them if there are twice as many settings
 _HIGH_R_HAT, _LARGE_ERROR = 1.2, 0.05
 
 

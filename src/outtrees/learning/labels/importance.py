@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from outtrees.errors import NoSpanningTreeError
 from outtrees.learning.labels.model import LabelModel, Labels, evidence
 from outtrees.mutations.checks import Array, as_generator
 
+_BELIEVED = 0.8  # of what trees say of unknown labels; the rest stays as it was beforehand
 _CONTRADICTION = (
     "no tree allows the known labels: they contradict each other at stickiness 1; use a "
     "stickiness below 1"
@@ -73,10 +74,12 @@ def weigh_trees(
 class TreeProposal:
     """Trees whose edges know what the labels of their two ends say as a pair, and their weights."""
 
-    def __init__(self, model: LabelModel, known: Labels) -> None:
-        self._model = model
-        self._log_nodes = evidence(np.asarray(known), model.n_classes)
-        log_beta, self._pairs, self._at_root = _pairwise(model, self._log_nodes)
+    def __init__(self, model: LabelModel, known: Labels, beliefs: Array | None = None) -> None:
+        self._model, self._known = model, np.asarray(known)
+        self._log_nodes = evidence(self._known, model.n_classes)
+        if beliefs is None:
+            beliefs = _prior_beliefs(model, self._log_nodes)
+        log_beta, self._pairs, self._at_root = _pairwise(model, beliefs)
         try:
             self._trees = model.distribution(log_beta, model.log_roots + self._at_root)
         except NoSpanningTreeError as error:
@@ -101,43 +104,62 @@ class TreeProposal:
         log_z, marginals = np.empty(n), np.empty((n, T, C))
         edges = model.structured_edges(trees)
         pass_messages_over(trees, self._log_nodes, *edges, model.log_marginal, log_z, marginals)
-        said = np.where(trees < 0, self._at_root, model.along(self._pairs, trees)).sum(axis=1)
-        return log_z - said, marginals
+        along = model.along(self._pairs, trees)
+        return log_z - np.where(trees < 0, self._at_root, along).sum(axis=1), marginals
+
+    def sharpened(self, n_trees: int, rng: np.random.Generator) -> TreeProposal:
+        """Return a proposal whose trees also know what some say of the unknown labels.
+
+        It is nearer to the posterior, but may miss parts of it: use both in turn.
+        """
+        _, log_weights, marginals = self.draw(n_trees, rng)
+        if log_weights.max() == -np.inf:
+            return self
+        prior = _prior_beliefs(self._model, self._log_nodes)
+        said = np.tensordot(softmax(log_weights), marginals, axes=1)
+        beliefs = _BELIEVED * said + (1 - _BELIEVED) * prior
+        return TreeProposal(self._model, self._known, beliefs)
+
+
+def _prior_beliefs(
+    model: LabelModel,
+    log_nodes: Array,  # (T, C) 0 where a label may be, −inf where not
+) -> Array:
+    """Return the marginal, restricted to what each label may be, (T, C)."""
+    beliefs = np.exp(log_nodes) * model.marginal
+    total = beliefs.sum(axis=1, keepdims=True)
+    if not total.all():
+        raise ValueError("a known label has marginal 0; give every class a positive marginal")
+    return np.asarray(beliefs / total)
 
 
 def _pairwise(
     model: LabelModel,
-    log_nodes: Array,  # (T, C) 0 where a label may be, −inf where not
+    beliefs: Array,  # (T, C) probabilities of each record's labels
 ) -> tuple[Array, Array, Array]:
     """Return log_beta with labels integrated out pair by pair; the labels' share; a root's.
 
-    The parent's label has the marginal, restricted to what it may be.
+    Σ_ab q_u(a) q_v(b) p(a | b) / marginal_a for beliefs q: with the marginal as the belief of what
+    is unknown, unknown labels say nothing.
     """
-    may_be = np.exp(log_nodes)
-    parents = may_be * model.marginal
-    at_root = parents.sum(axis=1)
-    if not at_root.all():
-        raise ValueError("a known label has marginal 0; give every class a positive marginal")
-    parents /= at_root[:, None]
+    odds = np.divide(beliefs, model.marginal, out=np.zeros_like(beliefs), where=model.marginal > 0)
+    at_root = np.zeros(model.n_records)  # log Σ_a odds · marginal
     origins = model.log_origins
-    if origins is not None:
-        # The child keeps a label that fits, or begins anew with one, whatever the parent's is.
-        with np.errstate(divide="ignore"):
-            kept = np.log(model.pair_sums(may_be, parents)) + model.log_stickiness
-            begun = model.of_children(logsumexp(origins + log_nodes, axis=1))
+    with np.errstate(divide="ignore"):
+        if origins is not None:
+            # The child keeps a label, or begins anew with one, whatever the parent's is.
+            kept = np.log(model.pair_sums(odds, beliefs)) + model.log_stickiness
+            begun = model.of_children(logsumexp(origins + np.log(odds), axis=1))
             layer = model.log_layers[0]
             pairs = np.where(np.isneginf(layer), -np.inf, np.logaddexp(layer + kept, begun))
-            return pairs, pairs, np.log(at_root)
-    edge = np.exp(model.log_edge)
-    # P(child's label fits and is the parent's), and that it fits and is another, of each pair.
-    kept = model.pair_sums(may_be * np.diag(edge), parents)
-    changed = model.pair_sums(may_be @ (edge - np.diag(np.diag(edge))), parents)
-    with np.errstate(divide="ignore"):
+            return pairs, pairs, at_root
+        edge = np.exp(model.log_edge)
+        # P(child's label is the parent's), and that it is another, of each pair, over the marginal.
+        kept = model.pair_sums(odds * np.diag(edge), beliefs)
+        changed = model.pair_sums(odds @ (edge - np.diag(np.diag(edge))), beliefs)
         if len(model.log_attributes) == 1:
             pairs = np.log(kept + changed)
-            log_beta = model.log_layers[0] + pairs
-        else:
-            layers = model.log_layers
-            pairs = np.logaddexp(layers[0] + np.log(kept), layers[1] + np.log(changed))
-            log_beta = pairs
-        return log_beta, pairs, np.log(at_root)
+            return model.log_layers[0] + pairs, pairs, at_root
+        layers = model.log_layers
+        pairs = np.logaddexp(layers[0] + np.log(kept), layers[1] + np.log(changed))
+        return pairs, pairs, at_root

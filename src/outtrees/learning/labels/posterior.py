@@ -51,10 +51,10 @@ def label_posterior(
     exact (Rao–Blackwell), over several trees for each draw of the labels. Chains start from
     labels drawn by importance sampling over trees, which is close already; so a short burn-in
     is enough. Whole groups of unknown labels that seldom change together would make chains slow;
-    so before labels are drawn, a few independent trees that know the known labels only
-    (`TreeProposal`) are offered in the tree's place, and taken or not by Metropolis and Hastings's
-    rule, which leaves the posterior as it is. Each step costs one elimination, O(T³). log_z comes
-    from `n_weighed` independent trees.
+    so before labels are drawn, a few independent trees that know the known labels, in every other
+    step also roughly what these say of the rest (`TreeProposal.sharpened`), are offered in the
+    tree's place, and taken or not by Metropolis and Hastings's rule, which leaves the posterior as
+    it is. Each step costs one elimination, O(T³). log_z comes from `n_weighed` independent trees.
 
     Examples
     --------
@@ -67,7 +67,11 @@ def label_posterior(
     array([0, 0, 1, 1])
     """
     check_count("label_posterior", "n_chains", n_chains, 1)
+    rng = as_generator(random_state)
     proposal = TreeProposal(model, known)
+    proposals = [proposal]
+    if model.n_records <= _MOST_FOR_OFFERS:
+        proposals.append(proposal.sharpened(_START_TREES, rng))
     label_draws: list[Labels] = []
 
     def start(rng: np.random.Generator) -> Labels:
@@ -79,16 +83,16 @@ def label_posterior(
     def draw_labels(
         trees: NDArray[np.intp], labels: Labels, rng: np.random.Generator
     ) -> tuple[Labels, Array]:
-        log_weights, marginals = proposal.weigh(trees)
+        offering = proposals[len(label_draws) % len(proposals)]  # in turn
+        log_weights, marginals = offering.weigh(trees)
         tree = trees[0]
         if model.n_records <= _MOST_FOR_OFFERS:
-            tree = _leap(tree, log_weights[0], proposal, rng)
+            tree = _leap(tree, log_weights[0], offering, rng)
         drawn = model.draw_labels(tree, known, rng).states
         label_draws.append(drawn)
         return drawn, marginals.mean(axis=0)
 
     T = model.n_records
-    rng = as_generator(random_state)
     weighed = weigh_trees(model, known, _at_most(n_weighed, model), rng)
     chains = alternate(start, draw_trees, draw_labels, n_chains, n_draws, burn_in, rng)
     kept = np.array(label_draws).reshape(n_chains, burn_in + n_draws, T)[:, burn_in:]
