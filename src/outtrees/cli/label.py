@@ -61,8 +61,8 @@ class Share(click.ParamType):
     default="auto",
     show_default=True,
     help="Whether attributes depend on labels. fresh: a label drawn afresh comes with attributes "
-    "like those of its records. yes: they mutate otherwise where it changes. auto: fresh where "
-    "settings are left open.",
+    "like those of its records. yes: they mutate otherwise where it changes. auto: no and fresh "
+    "are averaged where settings are left open.",
 )
 @candidate_options
 @out_folder
