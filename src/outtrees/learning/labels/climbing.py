@@ -195,17 +195,17 @@ def _bound_terms(
     log p(child's label | parent's) (C, C); what each label of a child gives by itself (T, C); and
     what an edge gains if both its ends have a label (C or 0, T, T).
     """
-    # 0 · (−inf) is nothing here, and anything else of it is far below every other choice.
-    T, C, layers = model.n_records, model.n_classes, np.maximum(model.log_layers, -_HUGE)
+    T, C, log_edge = model.n_records, model.n_classes, np.maximum(model.log_edge, -_HUGE)
     origins = model.log_origins
+    if origins is None and len(model.log_attributes) == 1:
+        return log_edge, np.zeros((T, C)), np.empty((0, T, T))
+    # 0 · (−inf) is nothing here, and anything else of it is far below every other choice.
+    layers = np.maximum(model.log_layers, -_HUGE)
     if origins is not None:
         begun = np.maximum(origins, -_HUGE)  # (T, C)
         kept = np.logaddexp(model.log_stickiness + layers[0], begun.T[:, :, None])
         gain = W * (kept - begun.T[:, :, None])
         return np.zeros((C, C)), W.sum(axis=1)[:, None] * begun, gain
-    log_edge = np.maximum(model.log_edge, -_HUGE)
-    if len(layers) == 1:
-        return log_edge, np.zeros((T, C)), np.empty((0, T, T))
     finite = (layers > -_HUGE).all(axis=0)
     gain = W * np.subtract(layers[0], layers[1], out=np.zeros_like(W), where=finite)
     return log_edge, np.zeros((T, C)), np.broadcast_to(gain, (C, T, T))
