@@ -79,9 +79,9 @@ class TreeProposal:
         self._log_nodes = evidence(self._known, model.n_classes)
         if beliefs is None:
             beliefs = _prior_beliefs(model, self._log_nodes)
-        log_beta, self._pairs, self._at_root = _pairwise(model, beliefs)
+        log_beta, self._pairs = _pairwise(model, beliefs)
         try:
-            self._trees = model.distribution(log_beta, model.log_roots + self._at_root)
+            self._trees = model.distribution(log_beta, model.log_roots)
         except NoSpanningTreeError as error:
             raise ValueError(_CONTRADICTION) from error
 
@@ -105,7 +105,7 @@ class TreeProposal:
         edges = model.structured_edges(trees)
         pass_messages_over(trees, self._log_nodes, *edges, model.log_marginal, log_z, marginals)
         along = model.along(self._pairs, trees)
-        return log_z - np.where(trees < 0, self._at_root, along).sum(axis=1), marginals
+        return log_z - np.where(trees < 0, 0.0, along).sum(axis=1), marginals
 
     def sharpened(self, n_trees: int, rng: np.random.Generator) -> TreeProposal:
         """Return a proposal whose trees also know what some say of the unknown labels.
@@ -136,14 +136,13 @@ def _prior_beliefs(
 def _pairwise(
     model: LabelModel,
     beliefs: Array,  # (T, C) probabilities of each record's labels
-) -> tuple[Array, Array, Array]:
-    """Return log_beta with labels integrated out pair by pair; the labels' share; a root's.
+) -> tuple[Array, Array]:
+    """Return log_beta with labels integrated out pair by pair, and the labels' share of it.
 
     Σ_ab q_u(a) q_v(b) p(a | b) / marginal_a for beliefs q: with the marginal as the belief of what
-    is unknown, unknown labels say nothing.
+    is unknown, unknown labels say nothing; and a root's, Σ_a q_r(a), never do.
     """
     odds = np.divide(beliefs, model.marginal, out=np.zeros_like(beliefs), where=model.marginal > 0)
-    at_root = np.zeros(model.n_records)  # log Σ_a odds · marginal
     origins = model.log_origins
     with np.errstate(divide="ignore"):
         if origins is not None:
@@ -152,14 +151,14 @@ def _pairwise(
             begun = model.of_children(logsumexp(origins + np.log(odds), axis=1))
             layer = model.log_layers[0]
             pairs = np.where(np.isneginf(layer), -np.inf, np.logaddexp(layer + kept, begun))
-            return pairs, pairs, at_root
+            return pairs, pairs
         edge = np.exp(model.log_edge)
         # P(child's label is the parent's), and that it is another, of each pair, over the marginal.
         kept = model.pair_sums(odds * np.diag(edge), beliefs)
         changed = model.pair_sums(odds @ (edge - np.diag(np.diag(edge))), beliefs)
         if len(model.log_attributes) == 1:
             pairs = np.log(kept + changed)
-            return model.log_layers[0] + pairs, pairs, at_root
+            return model.log_layers[0] + pairs, pairs
         layers = model.log_layers
         pairs = np.logaddexp(layers[0] + np.log(kept), layers[1] + np.log(changed))
-        return pairs, pairs, at_root
+        return pairs, pairs
