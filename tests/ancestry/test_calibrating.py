@@ -1,5 +1,9 @@
 """Supports after known parents, and under a limit on children."""
 
+import warnings
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -141,3 +145,30 @@ def test_chains_that_disagree_are_told():
     limited_table(mixed, found.fitted, 0.1)  # a warning would fail the test
     with pytest.warns(UserWarning, match=r"had not mixed \(largest R̂ 1.20, .* raise n_sweeps"):
         limited_table(mixed._replace(r_hat=1.2), found.fitted, 0.1)
+
+
+def test_supports_under_a_limit_have_exponents_of_their_own(found, outbreak, tmp_path):
+    told = {name: infector or None for name, infector in outbreak.infectors.items()}
+    most = max(Counter(filter(None, told.values())).values())
+    with pytest.raises(RecordsError, match=f"'.*' is the known parent of {most}; correct"):
+        found.calibrate(told, max_children=most - 1)
+    with pytest.raises(ValueError, match="max_children must be an integer of at least 1"):
+        found.calibrate(told, max_children=0)
+    limited = load_copy(found).calibrate(told, max_children=most, random_state=0)
+    assert limited.lineage_ is found.lineage_
+    exponents = limited.limited_exponents_[most]
+    assert found.limited_exponents_ == {}
+    assert list(limited.parents().rows()) == list(found.parents().rows())
+    assert any(f"no record has more than {most} children, columns" in s for s in limited.describe())
+    run = {"n_sweeps": 40, "random_state": 0, "min_support": 0.0}
+    counted = replace(found.fitted, lineage=replace(found.lineage_, exponents=exponents))
+    right = limited_supports(counted, most, 40, 4, np.random.default_rng(0))
+    with warnings.catch_warnings(action="ignore"):  # so few sweeps do not mix
+        back = load(save(limited, tmp_path / "model"))
+        tables = [model.limited_parents(most, **run) for model in (limited, back, found)]
+        other = [model.limited_parents(most + 1, **run) for model in (limited, found)]
+    assert list(tables[0].rows()) == list(tables[1].rows()) != list(tables[2].rows())
+    assert list(other[0].rows()) == list(other[1].rows())  # another limit: not calibrated
+    np.testing.assert_array_equal(
+        np.sort(tables[0]["support"]), np.sort(np.concatenate([right.edges, right.roots]))
+    )

@@ -19,6 +19,10 @@ def test_known_parents_make_columns_count(ancestry, outbreak, tmp_path, monkeypa
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     assert any("known parents ask for" in sentence for sentence in summary["parameters"])
+    both = ancestry("--json", "--calibrate", path, "--max-children", 9, "--seed", 0)
+    assert both.exit_code == 0, both.output
+    words = " ".join(json.loads(both.stdout)["parameters"])
+    assert "where no record has more than 9 children, columns count as often" in words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from lineages import random_table
 from outtrees.learning.ancestry import possible_edges
 from outtrees.learning.candidates.choosing import in_order
-from outtrees.learning.exponents import _Problem, learn_exponents
+from outtrees.learning.exponents import ExponentProblem, learn_exponents
 from outtrees.mutations.columns import Drift, Lineage, Waiting
 from outtrees.trees.enumeration import EnumeratedDistribution
 
@@ -32,7 +32,7 @@ def a_tree(lineage, values, pairs, edges, roots, rate):
 def test_the_probability_of_known_parents_is_that_of_their_trees(roots):
     lineage, values, pairs, edges, _, rate = problem(roots)
     known = a_tree(lineage, values, pairs, edges, roots, rate)
-    found = _Problem(lineage, values, pairs, edges, known, roots, rate)
+    found = ExponentProblem(lineage, values, pairs, edges, known, roots, rate)
     exponents = np.random.default_rng(0).uniform(0.4, 2.0, found.n_kinds)
     T = len(edges.groups)
     changed = replace(lineage, exponents=exponents[found.kind])
@@ -51,7 +51,7 @@ def test_the_probability_of_known_parents_is_that_of_their_trees(roots):
 def test_the_slope_is_that_of_small_steps(roots):
     parts = problem(roots, T=9)
     known = a_tree(*parts)
-    found = _Problem(*parts[:4], known, *parts[4:])
+    found = ExponentProblem(*parts[:4], known, *parts[4:])
     at = np.random.default_rng(1).normal(0, 0.3, found.n_kinds)
     slope = found.log_known(np.exp(at))[1]
     for g in range(found.n_kinds):

@@ -94,13 +94,19 @@ class Answers:
         For cells, which divide into two, or whatever else is known to have few children. No exact
         formula is known for such trees, so supports are sampled (`outtrees.trees.limited`); `error`
         is their Monte-Carlo error, 0 in groups where the limit cannot bind. The fitted parameters
-        are those without the limit, and so is everything else that this class answers.
+        are those without the limit, and so is everything else that this class answers. Known
+        parents can calibrate these supports too: `calibrate(parents, max_children=max_children)`.
         """
         seed = self.random_state if random_state is None else random_state
+        fitted = self.fitted
+        # Models saved by earlier versions have none.
+        exponents = getattr(self, "limited_exponents_", {}).get(max_children)
+        if exponents is not None:
+            fitted = replace(fitted, lineage=replace(self.lineage_, exponents=exponents))
         found = limiting.limited_supports(
-            self.fitted, max_children, n_sweeps, n_chains, as_generator(seed)
+            fitted, max_children, n_sweeps, n_chains, as_generator(seed)
         )
-        return limiting.limited_table(found, self.fitted, min_support)
+        return limiting.limited_table(found, fitted, min_support)
 
     def predict_labels(self, n_trees: int = 500, random_state: Any = None) -> Table:
         """Return the distribution of each unknown label, with its Monte-Carlo error."""
@@ -148,6 +154,8 @@ class Answers:
     def describe(self) -> list[str]:
         """Return the fitted parameters in words, one sentence each."""
         sentences = reporting.parameter_sentences(self.fitted)
+        for limit, exponents in getattr(self, "limited_exponents_", {}).items():
+            sentences.append(reporting.exponent_sentence(self.fitted, exponents, limit))
         dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
         if dropped is not None:
             sentences.append(reporting.dropped_sentence(dropped))

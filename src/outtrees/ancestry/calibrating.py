@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,13 +11,24 @@ import numpy as np
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.given import known_parents
 from outtrees.errors import RecordsError
-from outtrees.learning.exponents import Learned, learn_exponents
+from outtrees.learning.exponents import learn_exponents
+from outtrees.learning.limited_exponents import learn_limited_exponents
+from outtrees.mutations.columns import Lineage
+from outtrees.trees.arguments import check_count
 
 FEWEST = 20  # known parents; with fewer a fit would only follow its prior
 
 
-def calibrated(fitted: Fitted, parents: Mapping[Any, Any]) -> Learned:
+def calibrated(
+    fitted: Fitted,
+    parents: Mapping[Any, Any],
+    max_children: int | None,
+    random_state: np.random.Generator,
+) -> Lineage:
     """Return the lineage with exponents learned from these parents (None: a root).
+
+    For the trees in which no record has more than `max_children` children, or, if that is None, for
+    all trees.
 
     Raises
     ------
@@ -25,15 +37,24 @@ def calibrated(fitted: Fitted, parents: Mapping[Any, Any]) -> Learned:
     """
     known = known_parents(fitted.records, parents, with_table=False)
     _check(fitted, known)
-    return learn_exponents(
-        fitted.lineage,
-        fitted.values,
-        fitted.pairs,
-        fitted.edges,
-        known,
-        roots=fitted.roots,
-        root_rate=fitted.root_rate,
-    )
+    what = fitted.lineage, fitted.values, fitted.pairs, fitted.edges, known
+    law: dict[str, Any] = {"roots": fitted.roots, "root_rate": fitted.root_rate}
+    if max_children is None:
+        return learn_exponents(*what, **law).lineage
+    check_count(max_children, "max_children", 1)
+    _check_limit(fitted, known, max_children)
+    return learn_limited_exponents(*what, max_children, random_state, **law)
+
+
+def _check_limit(fitted: Fitted, known: Mapping[int, int], max_children: int) -> None:
+    children = Counter(v for v in known.values() if v >= 0)
+    for v, number in children.most_common(1):
+        if number > max_children:
+            raise RecordsError(
+                f"at most {max_children} children of each record are expected (max_children), but "
+                f"{fitted.records.ids[v]!r} is the known parent of {number}; correct the known "
+                "parents or raise max_children"
+            )
 
 
 def _check(fitted: Fitted, known: Mapping[int, int]) -> None:

@@ -35,6 +35,7 @@ from outtrees.estimators.validation import check_params
 from outtrees.learning.candidates import Constraints, PossibleEdges, constraints
 from outtrees.learning.candidates.lost import LostMass, lost_mass
 from outtrees.records import Records, read_records
+from outtrees.trees.sampling import as_generator
 
 Array = NDArray[np.float64]
 
@@ -113,6 +114,8 @@ class Ancestry(Answers, Exports, BaseEstimator):
         With "knn": the share of probability on possible parents that are no candidates. `kind`
         says whether the mean is exact, or estimated from a sample with its standard error and,
         where there is one, a `bound`. None if all took part.
+    limited_exponents_ : dict of int to array
+        What `calibrate` learned for each limit on children.
     warnings_ : list of str
         What a careful reader should know.
 
@@ -279,6 +282,7 @@ class Ancestry(Answers, Exports, BaseEstimator):
         self.column_values_ = [column.values for column in columns]
         self.edges_ = PossibleEdges(fit.pairs.child, fit.pairs.parent, *edges[2:])
         self._bundle = None
+        self.limited_exponents_ = {}
         self.dropped_mass_ = None
         if plan.way == "knn":
             self._say("probability of parents that are no candidates")
@@ -389,7 +393,13 @@ class Ancestry(Answers, Exports, BaseEstimator):
             )
         return self._bundle
 
-    def calibrate(self, parents: Mapping[str, str | None]) -> Self:
+    def calibrate(
+        self,
+        parents: Mapping[str, str | None],
+        *,
+        max_children: int | None = None,
+        random_state: Any = None,
+    ) -> Self:
         """Learn from known parents how much each column should count, and count it so from now on.
 
         Supports rest on what the model takes for granted, above all that records change
@@ -406,9 +416,20 @@ class Ancestry(Answers, Exports, BaseEstimator):
         ----------
         parents : mapping of str to str
             From a child to its parent, None for a root; at least 20 that the fit was not told.
+        max_children : int, optional
+            If given, the exponents are those of trees in which no record has more children than
+            that, and only `limited_parents(max_children)` uses them: `limited_exponents_`. They
+            are sampled, with an error of up to a tenth of what the known parents leave uncertain.
+        random_state : int, Generator or None
+            For these samples; by default that of the model.
         """
-        learned = calibrating.calibrated(self.fitted, parents)
-        self.lineage_ = learned.lineage
+        rng = as_generator(self.random_state if random_state is None else random_state)
+        lineage = calibrating.calibrated(self.fitted, parents, max_children, rng)
+        if max_children is not None:
+            known = getattr(self, "limited_exponents_", {})
+            self.limited_exponents_ = {**known, int(max_children): lineage.exponents}
+            return self
+        self.lineage_ = lineage
         self._bundle = None
         if getattr(self, "dropped_mass_", None) is not None:
             self.dropped_mass_ = self._dropped_mass(self._constraints())

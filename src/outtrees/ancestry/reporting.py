@@ -38,11 +38,7 @@ def parameter_sentences(fitted: Fitted) -> list[str]:
             text += f"; {share:.1%} of the cells do not follow their parent"
         sentences.append(text + ".")
     if lineage.exponents is not None:
-        counted = ", ".join(
-            f"{name} {power:.2f}"
-            for name, power in zip(fitted.names, lineage.exponents, strict=True)
-        )
-        sentences.append(f"columns count as often as known parents ask for: {counted}.")
+        sentences.append(exponent_sentence(fitted, lineage.exponents))
     if lineage.generations > 1:
         links = ", ".join(f"{k}: {w:.1%}" for k, w in enumerate(lineage.step_weights, start=1))
         sentences.append(f"links between a record and its parent record: {links}.")
@@ -53,6 +49,15 @@ def parameter_sentences(fitted: Fitted) -> list[str]:
             f"{fitted.root_rate:.3g} beforehand)."
         )
     return sentences
+
+
+def exponent_sentence(fitted: Fitted, exponents: Any, limit: int | None = None) -> str:
+    """Return how often each column counts, in words."""
+    powers = ", ".join(
+        f"{name} {power:.2f}" for name, power in zip(fitted.names, exponents, strict=True)
+    )
+    where = "" if limit is None else f"where no record has more than {limit} children, "
+    return f"{where}columns count as often as known parents ask for: {powers}."
 
 
 def dropped_sentence(dropped: LostMass) -> str:

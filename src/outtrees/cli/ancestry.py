@@ -125,6 +125,8 @@ def command(**options: Any) -> None:
             fit(model, given, progress, options["checkpoint"])
         if given.calibrate:
             model.calibrate(given.calibrate)
+            if options["max_children"] is not None:
+                model.calibrate(given.calibrate, max_children=options["max_children"])
         for warning in model.warnings_:
             screen.warn(warning)
         found = find(model, options)

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 # Exponents may be a factor of 1.6 from 1 within one standard deviation of their prior: a few known
 # parents hardly move them, a hundred decide.
-_PRIOR_SD = 0.5
+PRIOR_SD = 0.5
 
 
 class Learned(NamedTuple):
@@ -58,11 +58,11 @@ def learn_exponents(
     O(evaluations · 2 sums over all trees), about twenty evaluations.
     """
     plain = replace(lineage, exponents=None)
-    problem = _Problem(plain, values, pairs, edges, dict(known), roots, root_rate)
+    problem = ExponentProblem(plain, values, pairs, edges, dict(known), roots, root_rate)
 
     def loss(log_exponents: Array) -> tuple[float, Array]:
         value, slope = problem.log_known(np.exp(log_exponents))
-        penalty = log_exponents / _PRIOR_SD**2
+        penalty = log_exponents / PRIOR_SD**2
         return 0.5 * float(penalty @ log_exponents) - value, penalty - slope
 
     start = np.zeros(problem.n_kinds)
@@ -75,8 +75,8 @@ def learn_exponents(
     )
 
 
-class _Problem:
-    """The log-probability of the known parents, and its slope, for exponents of each kind."""
+class ExponentProblem:
+    """Trees for exponents of each kind; how probable known parents are in them, and its slope."""
 
     def __init__(
         self,
