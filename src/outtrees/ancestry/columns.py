@@ -12,11 +12,13 @@ from outtrees.mutations.columns import (
     ColumnKernel,
     Counts,
     Drift,
+    GroupedDrift,
     Reversion,
     Sticky,
     Substitution,
     Waiting,
 )
+from outtrees.mutations.columns.grouped_drift import with_groups
 from outtrees.records import Column, Records
 from outtrees.records.numbers import is_number
 
@@ -46,7 +48,7 @@ class DateOptions(NamedTuple):
 
 
 def model_columns(
-    records: Records, dates: DateOptions, *, clock: bool, substitution: str
+    records: Records, dates: DateOptions, *, clock: bool, group_spread: bool, substitution: str
 ) -> list[ModelColumn]:
     """Return the kernel and the cells of every column that takes part.
 
@@ -55,6 +57,8 @@ def model_columns(
     """
     date = _main_date(records, dates)
     has_dates = date is not None
+    if group_spread:
+        _check_group_spread(records)
     result = []
     for column in records.columns:
         if column.name in (dates.until, dates.censored):
@@ -74,6 +78,9 @@ def model_columns(
             kernel, values = Reversion(), column.values
         elif column.kind == "place":
             kernel, values = Drift(offset=False, clock=clock and has_dates), column.values
+            if group_spread and records.groups is not None:
+                kernel = GroupedDrift(offset=False, clock=clock and has_dates)
+                values = with_groups(values, records.groups)
         elif column.kind == "count":
             kernel, values = Counts(), column.values
         elif column.kind == "sequence":
@@ -89,6 +96,17 @@ def model_columns(
             )
         result.append(ModelColumn(column.name, kernel, values))
     return result
+
+
+def _check_group_spread(records: Records) -> None:
+    kinds = {column.kind for column in records.columns}
+    lacking = "groups" * (records.groups is None) or "places" * ("place" not in kinds)
+    if lacking:
+        raise RecordsError(
+            f"group_spread=True needs a column of groups and one of places, but there are no "
+            f"{lacking}; give the kinds, for example kinds={{'site': 'group', 'x': 'place', "
+            "'y': 'place'}, or leave group_spread out"
+        )
 
 
 def _in_whole_units(column: Column) -> bool:

@@ -78,6 +78,9 @@ class Ancestry(Answers, Exports, BaseEstimator):
         A yes/no column: yes where a record's own date lies after the last look.
     clock : bool
         Whether places wander the further the more time passed.
+    group_spread : bool
+        Whether each group has its own spread of places, held near what all have in common. Needs
+        columns of groups and of places.
     substitution : {"JC69", "K80"}
     root : str, optional
         The identity of the known root.
@@ -160,6 +163,7 @@ class Ancestry(Answers, Exports, BaseEstimator):
         "until": [str, None],
         "censored": [str, None],
         "clock": ["boolean"],
+        "group_spread": ["boolean"],
         "substitution": [StrOptions({"JC69", "K80"})],
         "root": [str, Integral, None],
         "known_parents": [dict, None],
@@ -189,6 +193,7 @@ class Ancestry(Answers, Exports, BaseEstimator):
         until: str | None = None,
         censored: str | None = None,
         clock: bool = False,
+        group_spread: bool = False,
         substitution: str = "JC69",
         root: str | None = None,
         known_parents: Mapping[str, str | None] | None = None,
@@ -214,6 +219,7 @@ class Ancestry(Answers, Exports, BaseEstimator):
         self.until = until
         self.censored = censored
         self.clock = clock
+        self.group_spread = group_spread
         self.substitution = substitution
         self.root = root
         self.known_parents = known_parents
@@ -360,7 +366,11 @@ class Ancestry(Answers, Exports, BaseEstimator):
 
     def _columns(self, distances: Any, log_weights: Any) -> list[ModelColumn]:
         columns = model_columns(
-            self.table_, self._dates, clock=self.clock, substitution=self.substitution
+            self.table_,
+            self._dates,
+            clock=self.clock,
+            group_spread=self.group_spread,
+            substitution=self.substitution,
         )
         for name, given in (("distances", distances), ("log_weights", log_weights)):
             if given is not None:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from outtrees.ancestry.columns import check_alike, date_cells, recoded
 from outtrees.errors import RecordsError
+from outtrees.mutations.columns import GroupedDrift
+from outtrees.mutations.columns.grouped_drift import with_groups
 from outtrees.records import Column, Records, read_records
 from outtrees.records.places import project
 
@@ -38,7 +40,10 @@ def values_like(ancestry: Any, new: Records) -> list[Array]:
     old: Records = ancestry.records
     present = {column.name for column in new.columns}
     values = []
-    for name, cells in zip(ancestry.column_names_, ancestry.column_values_, strict=True):
+    columns = zip(
+        ancestry.column_names_, ancestry.column_values_, ancestry.lineage_.kernels, strict=True
+    )
+    for name, cells, kernel in columns:
         if name in ("distances", "log_weights"):
             raise RecordsError(f"records known by their {name} cannot be placed; refit")
         if name not in present:
@@ -52,6 +57,10 @@ def values_like(ancestry: Any, new: Records) -> list[Array]:
             values.append(_projected(column, fitted))
         else:
             values.append(recoded(column, fitted))
+        if isinstance(kernel, GroupedDrift):
+            groups = groups_like(new, old)
+            assert groups is not None  # that kernel was fitted to groups
+            values[-1] = with_groups(values[-1], groups)
     return values
 
 

@@ -12,7 +12,7 @@ from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.questions import log_density, ranked_parents
 from outtrees.learning.candidates.choices import log_sums
 from outtrees.learning.candidates.lost import LostMass
-from outtrees.mutations.columns import Sticky, Substitution, Waiting
+from outtrees.mutations.columns import GroupedDrift, Sticky, Substitution, Waiting
 from outtrees.records.column import counted
 from outtrees.views import exchange
 from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
@@ -246,12 +246,17 @@ def simulated(fitted: Fitted, n: int, rng: np.random.Generator) -> Table:
             table[name] = ["".join(kernel.levels[int(c)] for c in row) for row in values]
         elif isinstance(kernel, Sticky):
             table[name] = [kernel.levels[int(v)] for v in values[:, 0]]
+        elif isinstance(kernel, GroupedDrift):
+            table |= _by_axis(name, values[:, :-1])
         elif values.shape[1] == 1:
             table[name] = values[:, 0].tolist()
         else:
-            for d, axis in zip(range(values.shape[1]), "xyz", strict=False):
-                table[f"{name}_{axis}"] = values[:, d].tolist()
+            table |= _by_axis(name, values)
     return Table(table)
+
+
+def _by_axis(name: str, values: Any) -> dict[str, list[Any]]:
+    return {f"{name}_{axis}": cells.tolist() for axis, cells in zip("xyz", values.T, strict=False)}
 
 
 def _date(value: float, calendar: bool) -> Any:

@@ -63,6 +63,8 @@ _model = together(
                  help="Whether a parent may have its child's date."),
     click.option("--clock", is_flag=True,
                  help="Numbers and places wander the further the more time passed."),
+    click.option("--group-spread", is_flag=True,
+                 help="Each group has its own spread of places."),
     click.option("--substitution", type=click.Choice(["JC69", "K80"], case_sensitive=False),
                  default="JC69", show_default=True, help="How sites change."),
     click.option("--background/--no-background", default=True, show_default=True,

@@ -22,6 +22,7 @@ _SPARSE_SECONDS, _IN_WINDOW = (15.0, 6e-4, 2e-8), 0.2
 # Options that the estimator takes under the same name.
 _SAME = (
     *("id", "roots", "root", "generations", "background", "strict_dates", "ties", "clock"),
+    "group_spread",
     *("waiting_mean", "waiting_sd", "date_uncertainty", "until", "censored", "substitution"),
     *("max_iter", "candidates", "n_candidates"),
 )

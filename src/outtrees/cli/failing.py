@@ -12,7 +12,7 @@ _OPTIONS = (
     "known_parents|log_weights|max_bytes|max_iter|min_support|missing|mutation|n_draws|roots|root|"
     "sequences|stickiness|sharpness|substitution|unsequenced|until|waiting_mean|waiting_sd"
 )
-_SWITCHES = "background|clock|quotes|strict_dates|ties"
+_SWITCHES = "background|clock|group_spread|quotes|strict_dates|ties"
 _VALUE = r"(?:'(?P<text>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<bare>[\w.+-]*[\w]|\.\.\.))"
 _GIVEN = re.compile(rf"(?<![\w-])(?P<name>{_OPTIONS})=(?:{_VALUE})")
 _SWITCH = re.compile(rf"(?<![\w-])(?P<name>{_SWITCHES})=(?P<value>True|False)")

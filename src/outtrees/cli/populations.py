@@ -26,6 +26,7 @@ _ELSEWHERE = {
     "checkpoint": None,
     "calibrate": None,
     "max_children": None,
+    "group_spread": False,
 }
 
 

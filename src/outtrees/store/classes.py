@@ -49,6 +49,7 @@ CLASSES: dict[str, str] = {
     "Counts": "outtrees.mutations.columns.counts",
     "Distances": "outtrees.mutations.columns.matrices",
     "Drift": "outtrees.mutations.columns.drift",
+    "GroupedDrift": "outtrees.mutations.columns.grouped_drift",
     "GivenWeights": "outtrees.mutations.columns.matrices",
     "Lineage": "outtrees.mutations.columns.lineage",
     "LostMass": "outtrees.learning.candidates.lost",

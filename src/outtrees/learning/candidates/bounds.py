@@ -24,7 +24,7 @@ def can_be_bounded(lineage: Lineage, values: Sequence[Array]) -> bool:
     """Return whether the scores of a search are upper bounds of the weights, but for a factor.
 
     They are where compiled loops read the cells exactly, or too favourably: not for counts, clocks,
-    K80, matrices, uncertain or exact times, and waiting times without a peak.
+    K80, matrices, spreads of groups, uncertain or exact times, and waiting times without a peak.
     """
     return all(_bounded(k, cells) for k, cells in zip(lineage.kernels, values, strict=True))
 
@@ -40,9 +40,7 @@ def _bounded(kernel: ColumnKernel, cells: Array) -> bool:
         return peaked and bool((halves == np.round(halves)).all())
     if isinstance(kernel, Substitution):
         return kernel.model == "JC69"
-    return isinstance(kernel, Sticky | Reversion) or (
-        isinstance(kernel, Drift) and not kernel.clock
-    )
+    return isinstance(kernel, Sticky | Reversion) or (type(kernel) is Drift and not kernel.clock)
 
 
 def lost_bounds(

@@ -3,6 +3,7 @@
 from outtrees.mutations.columns.base import ColumnKernel
 from outtrees.mutations.columns.counts import Counts
 from outtrees.mutations.columns.drift import Drift
+from outtrees.mutations.columns.grouped_drift import GroupedDrift
 from outtrees.mutations.columns.lineage import Lineage, LineagePairs
 from outtrees.mutations.columns.matrices import Distances, GivenWeights
 from outtrees.mutations.columns.reversion import Reversion
@@ -16,6 +17,7 @@ __all__ = [
     "Distances",
     "Drift",
     "GivenWeights",
+    "GroupedDrift",
     "Lineage",
     "LineagePairs",
     "Reversion",

@@ -135,8 +135,8 @@ class CellKernel(ColumnKernel):
         x, y = children[child], parents[parent]
         child_known = ~np.isnan(x).any(axis=1)
         both = child_known & ~np.isnan(y).any(axis=1)
-        cells, place = _distinct(self._joined(x[both], y[both]))
-        alone, alone_place = _distinct(x[child_known & ~both])
+        cells, place = distinct(self._joined(x[both], y[both]))
+        alone, alone_place = distinct(x[child_known & ~both])
         return CellPairs(
             cells, _filled(both, place), alone, _filled(child_known & ~both, alone_place)
         )
@@ -192,7 +192,7 @@ class CellKernel(ColumnKernel):
     def _learned_cells(self, counts: Sequence[Any]) -> Self:
         cells, weights = counts[0]
         if len(counts) > 1:  # stretches share most of their pairs
-            cells, place = _distinct(np.concatenate([some for some, _ in counts]))
+            cells, place = distinct(np.concatenate([some for some, _ in counts]))
             weights = np.concatenate([w for _, w in counts], axis=1)
             weights = np.array([np.bincount(place, w, minlength=len(cells)) for w in weights])
         return self._refit_pairs(cells, weights)
@@ -202,7 +202,7 @@ class CellKernel(ColumnKernel):
         raise NotImplementedError  # by kernels that count something else
 
 
-def _distinct(rows: Array) -> tuple[Array, Index]:
+def distinct(rows: Array) -> tuple[Array, Index]:
     """Return the distinct rows, and which one each row is.
 
     Columns are numbered one after the other and the numbers combined: far faster than

@@ -9,17 +9,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from outtrees.mutations.columns.base import Array, CellKernel
+from outtrees.mutations.columns.base import Array, CellKernel, Index, distinct
 from outtrees.mutations.columns.quick import Metric, normal_constant
 from outtrees.mutations.columns.scale import typical_variance
 
 _PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
 
 
-class _Moments(NamedTuple):
-    """The differences child − parent of edges, together for each time that passed."""
+class Moments(NamedTuple):
+    """The differences child − parent of edges, together for each group and time that passed."""
 
     elapsed: Array  # (U,), 0 where time does not matter
+    group: Index  # (U,), 0 where groups do not matter
     weight: Array  # (K, U)
     mean: Array  # (K, U, D)
     scatter: Array  # (K, U, D, D), about the mean
@@ -94,44 +95,26 @@ class Drift(CellKernel):
         return float(k) if elapsed is None else k + self.rate * elapsed
 
     def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
-        return _log_normal(cells - k * self.mean_step, self.cov, self._factor(k, elapsed))
+        return log_normal(cells - k * self.mean_step, self.cov, self._factor(k, elapsed))
 
     def _log_cell(self, x: Array) -> Array:
-        return _log_normal(x - self.centre, self.spread, 1.0)
+        return log_normal(x - self.centre, self.spread, 1.0)
 
-    def _counted_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> _Moments:
+    def _counted_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Moments:
         """Return the moments of the edges, together where the same time passed."""
-        times, place = np.zeros(1), np.zeros(len(cells), dtype=np.intp)
-        if elapsed is not None:
-            times, place = np.unique(elapsed, return_inverse=True)
-        U, D = len(times), cells.shape[1]
-        weight = np.array([np.bincount(place, w, minlength=U) for w in weights])
-        mean, scatter = np.zeros((*weight.shape, D)), np.empty((*weight.shape, D, D))
-        for k, w in enumerate(weights):
-            sums = np.array([np.bincount(place, w * column, minlength=U) for column in cells.T]).T
-            some = weight[k] > 0
-            mean[k, some] = sums[some] / weight[k, some, None]
-            # About their mean, so that a scatter small beside it keeps its digits.
-            residual = (cells - mean[k, place]).T
-            for i in range(D):
-                for j in range(D):
-                    product = w * residual[i] * residual[j]
-                    scatter[k, :, i, j] = np.bincount(place, product, minlength=U)
-        return _Moments(times, weight, mean, scatter)
+        return moments_of(cells, weights, elapsed, np.zeros(len(cells), dtype=np.intp))
 
-    def _learned_cells(self, counts: Sequence[_Moments]) -> Self:
-        moments = _Moments(
-            np.concatenate([one.elapsed for one in counts]),
-            *(
-                np.concatenate(parts, axis=1)
-                for parts in zip(*(c[1:] for c in counts), strict=True)
-            ),
-        )
+    def _learned_cells(self, counts: Sequence[Moments]) -> Self:
+        moments = joined_moments(counts)
+        return self._learned_walk(moments, np.ones(len(moments.elapsed)))
+
+    def _learned_walk(self, moments: Moments, scale: Array) -> Self:
+        """Return the walk after an M-step, variances being `scale` (U,) times as large."""
         if not self.clock:
-            return self._at_rate(self.rate, moments)[0]
+            return self._at_rate(self.rate, moments, scale)[0]
 
         def loss(rate: float) -> float:
-            return self._at_rate(rate, moments)[1]
+            return self._at_rate(rate, moments, scale)[1]
 
         weight = moments.weight.sum(axis=0)
         mean = float(weight @ moments.elapsed) / float(weight.sum())
@@ -139,13 +122,13 @@ class Drift(CellKernel):
         bounds = np.log(1e-3 / typical), np.log(1e3 / typical)
         best = minimize_scalar(lambda x: loss(float(np.exp(x))), bounds=bounds, method="bounded")
         rate = min((0.0, self.rate, float(np.exp(best.x))), key=loss)
-        return self._at_rate(rate, moments)[0]
+        return self._at_rate(rate, moments, scale)[0]
 
-    def _at_rate(self, rate: float, moments: _Moments) -> tuple[Self, float]:
+    def _at_rate(self, rate: float, moments: Moments, scale: Array) -> tuple[Self, float]:
         """Return the best offset and cov for this rate, and −2 · objective up to a constant."""
         found, D = replace(self, rate=rate), len(self.mean_step)
         links = np.arange(1.0, len(moments.weight) + 1)[:, None]
-        factor = links + rate * moments.elapsed  # (K, U)
+        factor = scale * (links + rate * moments.elapsed)  # (K, U)
         by_factor = moments.weight / factor
         total = self.prior_strength + float(moments.weight.sum())
         log_factors = float((moments.weight * np.log(factor)).sum())
@@ -199,7 +182,7 @@ class Drift(CellKernel):
         return text
 
 
-def _log_normal(difference: Array, cov: Array, factor: Any) -> Array:
+def log_normal(difference: Array, cov: Array, factor: Any) -> Array:
     """Return log N(difference | 0, factor · cov), factor a number or one for each row."""
     D = difference.shape[1]
     chol = np.linalg.cholesky(cov)
@@ -207,3 +190,30 @@ def _log_normal(difference: Array, cov: Array, factor: Any) -> Array:
     log_det = 2 * np.log(np.diag(chol)).sum()
     square = (whitened**2).sum(axis=0) / factor
     return -0.5 * (square + log_det + D * np.log(2 * np.pi * factor))
+
+
+def moments_of(cells: Array, weights: Array, elapsed: Array | None, group: Index) -> Moments:
+    """Return the moments of differences (n, D), weights (K, n), by group and time that passed."""
+    passed = np.zeros(len(cells)) if elapsed is None else elapsed
+    keys, place = distinct(np.column_stack([passed, group]))
+    U, D = len(keys), cells.shape[1]
+    weight = np.array([np.bincount(place, w, minlength=U) for w in weights])
+    mean, scatter = np.zeros((*weight.shape, D)), np.empty((*weight.shape, D, D))
+    for k, w in enumerate(weights):
+        sums = np.array([np.bincount(place, w * column, minlength=U) for column in cells.T]).T
+        some = weight[k] > 0
+        mean[k, some] = sums[some] / weight[k, some, None]
+        # About their mean, so that a scatter small beside it keeps its digits.
+        residual = (cells - mean[k, place]).T
+        for i in range(D):
+            for j in range(D):
+                product = w * residual[i] * residual[j]
+                scatter[k, :, i, j] = np.bincount(place, product, minlength=U)
+    return Moments(keys[:, 0], keys[:, 1].astype(np.intp), weight, mean, scatter)
+
+
+def joined_moments(counts: Sequence[Moments]) -> Moments:
+    """Return the moments of all stretches, one after the other."""
+    elapsed, group = (np.concatenate([one[i] for one in counts]) for i in (0, 1))
+    parts = zip(*(one[2:] for one in counts), strict=True)
+    return Moments(elapsed, group, *(np.concatenate(part, axis=1) for part in parts))

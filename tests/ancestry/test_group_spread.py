@@ -1,0 +1,116 @@
+"""Groups with a spread of places of their own, from the table to every answer."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from outtrees import Ancestry, RecordsError
+from outtrees.store import load, save
+
+KINDS = {"site": "group", "day": "date"}
+SPREADS = {"calm": 0.3, "wild": 3.0}
+N = 60  # records of each site
+
+
+def table(seed=0):
+    """Return two sites whose places wander tenfold differently, and the true parents."""
+    rng = np.random.default_rng(seed)
+    columns = {name: [] for name in ("id", "site", "day", "x", "y")}
+    truth = {}
+    for site, spread in SPREADS.items():
+        day, place = np.zeros(N), np.zeros((N, 2))
+        for u in range(N):
+            if u:
+                v = int(rng.integers(max(0, u - 8), u))
+                truth[f"{site}{u}"] = f"{site}{v}"
+                day[u] = day[v] + 1 + rng.poisson(3.0)
+                place[u] = place[v] + rng.normal(scale=spread, size=2)
+            row = (f"{site}{u}", site, day[u], *place[u])
+            for cells, value in zip(columns.values(), row, strict=True):
+                cells.append(value)
+    return columns, truth
+
+
+@pytest.fixture(scope="module")
+def both():
+    columns, truth = table()
+    models = [
+        Ancestry(id="id", kinds=KINDS, group_spread=own, background=False).fit(columns)
+        for own in (False, True)
+    ]
+    return *models, truth
+
+
+def log_score(found, truth):
+    place = {name: i for i, name in enumerate(found.records.ids)}
+    supports = found.fitted.support_of
+    return sum(np.log(supports[place[u], place[v]]) for u, v in truth.items())
+
+
+def test_own_spreads_are_learned_and_tell_parents_better(both):
+    shared, own, truth = both
+    assert (np.diff(own.objectives_) > -1e-8 * abs(np.array(own.objectives_[1:]))).all()
+    assert own.log_likelihood_ > shared.log_likelihood_ + 20
+    assert log_score(own, truth) > log_score(shared, truth) + 5
+    walk = next(kernel for kernel in own.lineage_.kernels if hasattr(kernel, "scales"))
+    # Variances of some 60 steps in the plane have a relative error of 1/8 each; the prior, worth
+    # 6 of them, draws both to 1.
+    found = np.sqrt(np.diag(walk.cov).mean() * walk.scales)
+    np.testing.assert_allclose(found, list(SPREADS.values()), rtol=0.4)
+    assert any("groups have" in sentence for sentence in own.describe())
+
+
+def by_hand(own, site):
+    """Return the support of each parent of a record of day 40 at (0.4, 0.1)."""
+    ids, groups = own.records.ids, [name[:4] for name in own.records.ids]
+    (waiting, dates), (walk, places) = zip(own.lineage_.kernels, own.column_values_, strict=True)
+    rows = np.array([i for i, group in enumerate(groups) if group == site and dates[i, 0] <= 40])
+    scale = walk.scales[int(places[rows[0], 2])]
+    late = np.array([[40.0, 40.0, 0.0, 0.0]])
+    wait = waiting.log_steps(waiting.pairs(late, dates, 0 * rows, rows), 1)
+    near = [stats.multivariate_normal(places[v, :2], scale * walk.cov) for v in rows]
+    logs = wait + np.array([law.logpdf([0.4, 0.1]) for law in near])
+    chances = np.exp(logs - logs.max())
+    return dict(zip([ids[v] for v in rows], chances / chances.sum(), strict=True))
+
+
+def test_later_records_take_the_spread_of_their_group(both, tmp_path):
+    _, own, _ = both
+    back = load(save(own, tmp_path / "model"))
+    assert list(back.parents().rows()) == list(own.parents().rows())
+    late = {"id": ["a", "b"], "site": ["calm", "wild"], "day": [40.0, 40.0]}
+    late |= {"x": [0.4, 0.4], "y": [0.1, 0.1]}
+    placed = own.place(late, min_support=0.0)
+    for row in placed.rows():
+        name, parent, support, _ = row
+        site = late["site"]["ab".index(name)]
+        assert support == pytest.approx(by_hand(own, site)[parent], rel=1e-9, abs=1e-12)
+    assert list(back.place(late).rows()) == list(own.place(late).rows())
+    alone = own.place({name: cells[:1] for name, cells in late.items()}, min_support=0.0)
+    first = [row for row in placed.rows() if row[0] == "a"]
+    assert list(alone.rows()) == first
+    unplaced = own.place({"id": ["c"], "site": ["calm"], "day": [40.0]}, min_support=0.0)
+    assert len(unplaced["child"])
+    with pytest.warns(UserWarning, match="can have no parent"):
+        own.place({**late, "site": ["elsewhere", "elsewhere"]})
+
+
+def test_simulations_candidates_and_evidence(both):
+    _, own, _ = both
+    drawn = own.simulate(30, random_state=1)
+    assert list(drawn) == ["id", "true_parent", "day", "place_x", "place_y"]
+    assert len(own.column_evidence()["column"]) == 2
+    columns, _ = table()
+    options = own.get_params() | {"candidates": "knn", "n_candidates": N}
+    knn = Ancestry(**options).fit(columns)
+    right, found = ({row[:2]: row[2] for row in m.parents(0.0).rows()} for m in (own, knn))
+    # Both fits stop where an iteration gains less than 1e-6 for each record.
+    assert max(abs(found.get(edge, 0.0) - support) for edge, support in right.items()) < 0.01
+
+
+@pytest.mark.parametrize("lacking", ["groups", "places"])
+def test_groups_and_places_are_needed(lacking):
+    columns, _ = table()
+    gone = {"groups": {"site": "ignore"}, "places": {"x": "continuous", "y": "continuous"}}
+    with pytest.raises(RecordsError, match=f"group_spread=True needs .* there are no {lacking}"):
+        Ancestry(id="id", kinds=KINDS | gone[lacking], group_spread=True).fit(columns)
