@@ -1,17 +1,17 @@
 """Claim: in colonies of cells, known parents of some colonies (`Ancestry.calibrate`) and at most
-two daughters (`limited_parents`) halve how far supports of others are off; and why they are.
+two daughters (`limited_parents`) make the supports of others calibrated; and why they were not.
 
 Reads ../shared/data/ancestry/lineage_intmemoir, 107 colonies of mouse cells. Prints
 
-0. the likelihood with up to 2 and up to 4 links from a cell to its parent record, by which 4 is
-   chosen for the rest;
+0. the likelihood with up to 2 and up to 4 links from a cell to its parent record, with one spread
+   of places or each colony's own (`group_spread`); by it 4 links and own spreads are chosen;
 1. what the model takes for granted, measured on the true parents: normal steps, of one spread in
    all colonies, that do not depend on what sisters and neighbours do. And the same measured on
    places drawn from the model itself, with the same tree and frames;
 2. supports with parameters that the true parents give: for the real places, for places drawn from
    the model, with a spread of its own for each colony, and with exactly two daughters;
 3. supports of the colonies that were not used for calibration: each half of the colonies by the
-   other, and all but every tenth by these.
+   other, and all but every tenth by these. With the χ² of all bins beside their number.
 
 Run: python benchmarks/ancestry_colonies.py [sweeps of each chain] [seed of the chains]
 """
@@ -53,13 +53,18 @@ def calibration(
     print(f"log-score {np.log(np.maximum(p[true], least)).sum():.0f}")
     print("| supports | edges | mean support | true share | binomial errors off |")
     print("|---|---|---|---|---|")
+    offs = []
     for low, high in pairwise(BINS):
         inside = (p >= low) & (p < high)
         if inside.sum() >= FEWEST:
             q, share = p[inside], true[inside].mean()
             off = (share - q.mean()) / (np.sqrt((q * (1 - q)).sum()) / len(q))
+            offs.append(off)
             print(f"| {low:.2f}–{min(high, 1):.2f} | {len(q)} | {q.mean():.3f} ", end="")
             print(f"| {share:.3f} | {off:+.1f} |")
+    print(
+        f"at most {np.abs(offs).max():.1f} off; χ² {np.square(offs).sum():.1f} of {len(offs)} bins"
+    )
 
 
 def with_true_parameters(fitted, parents: np.ndarray):
@@ -167,15 +172,24 @@ def with_own_spreads(fitted, parents: np.ndarray):
     return replace(fitted, values=(fitted.values[0], places))
 
 
+def powers(fitted, exponents: np.ndarray) -> str:
+    pairs = zip(fitted.names, exponents, strict=True)
+    return ", ".join(f"{name} counts {power:.2f} times" for name, power in pairs)
+
+
 def main() -> None:
     sweeps = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    print("## 0. Links from a cell to its parent record")
+    print("## 0. Links from a cell to its parent record, and spreads of places")
     for generations in (2, 4):
-        problem = intmemoir(generations)
-        found = problem.ancestry
-        print(f"up to {generations}: log-likelihood {found.log_likelihood_:.1f}, ", end="")
-        print(f"log-posterior {found.objectives_[-1]:.1f}")
+        for own in (False, True):
+            problem = intmemoir(generations, own)
+            found = problem.ancestry
+            if not own:
+                plain = found
+            spread = "each colony's own spread" if own else "one spread"
+            print(f"up to {generations}, {spread}: log-likelihood ", end="")
+            print(f"{found.log_likelihood_:.1f}, log-posterior {found.objectives_[-1]:.1f}")
     for sentence in found.describe():
         print(f"- {sentence}")
     parents = np.array([next(iter(true)) if true else -1 for true in problem.truth])
@@ -194,7 +208,7 @@ def main() -> None:
         return sampled.edges
 
     print("\n## 1. What is taken for granted")
-    known = with_true_parameters(found.fitted, parents)
+    known = with_true_parameters(plain.fitted, parents)
     movements(known, parents)
     places = drawn_places(known, parents, np.random.default_rng(1))
     drawn = replace(known, values=(known.values[0], places))
@@ -221,13 +235,18 @@ def main() -> None:
         ("every tenth colony", problem.groups % 10 == 0),
     ):
         told = {ids[u]: ids[parents[u]] if parents[u] >= 0 else None for u in np.flatnonzero(used)}
-        fitted = copy.deepcopy(found).calibrate(told).fitted
-        powers = ", ".join(f"{power:.2f}" for power in fitted.lineage.exponents)
+        told_model = (
+            copy.deepcopy(found).calibrate(told).calibrate(told, max_children=2, random_state=seed)
+        )
+        fitted = told_model.fitted
         print(f"\n### calibrated by {name} ({len(told)} records): ", end="")
-        print(f"{', '.join(fitted.names)} count {powers} times; all others")
+        print(f"{powers(fitted, fitted.lineage.exponents)}; all others")
         exact = fitted.trees.edge_marginals
         calibration(fitted, exact, parents, ~used)
-        sampled = limited(fitted, ~used, f"calibrated by {name}, all others")
+        exponents = told_model.limited_exponents_[2]
+        print(f"\nat most two daughters: {powers(fitted, exponents)}")
+        under = replace(fitted, lineage=replace(fitted.lineage, exponents=exponents))
+        sampled = limited(under, ~used, f"calibrated by {name}, all others")
         others = ~used[fitted.edges.child]
         if "tenth" not in name:
             crossed[others], crossed_limited[others] = exact[others], sampled[others]

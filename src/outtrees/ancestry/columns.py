@@ -128,7 +128,8 @@ def _main_date(records: Records, dates: DateOptions) -> Column | None:
         raise RecordsError(
             f"one column of dates is expected, but {names} are dates; keep the one from which "
             "children's dates are counted and give the others another kind, for example "
-            f"kinds={{{found[1].name!r}: 'ignore'}}"
+            f"kinds={{{found[1].name!r}: 'ignore'}}; or name as `until` the one at which records "
+            "ended, if children come after that"
         )
     if not found:
         for name, value in (("until", dates.until), ("censored", dates.censored)):

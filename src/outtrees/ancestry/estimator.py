@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from outtrees.ancestry import calibrating, reporting
+from outtrees.ancestry import advice, calibrating
 from outtrees.ancestry.answers import Answers
 from outtrees.ancestry.columns import DateOptions, ModelColumn, model_columns
 from outtrees.ancestry.exports import Exports
@@ -293,7 +293,7 @@ class Ancestry(Answers, Exports, BaseEstimator):
         if plan.way == "knn":
             self._say("probability of parents that are no candidates")
             self.dropped_mass_ = self._dropped_mass(given)
-        self.warnings_ = [plan.why] * bool(plan.why) + reporting.careful_words(self)
+        self.warnings_ = [plan.why] * bool(plan.why) + advice.careful_words(self, fit)
         if not fit.converged:
             warnings.warn(
                 f"the fit had not converged after {self.max_iter} iterations; raise max_iter",

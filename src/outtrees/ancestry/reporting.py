@@ -19,7 +19,6 @@ from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
 from outtrees.views.tables import Table
 
 _LEAST_SUPPORT = 1e-3  # candidates below this are not in the report
-_MUCH_DROPPED = 0.01  # probability of parents that are no candidates that is worth a warning
 _EPOCH = date(1970, 1, 1)
 
 
@@ -72,38 +71,6 @@ def dropped_sentence(dropped: LostMass) -> str:
         f"record's probability (a sample of {dropped.n_records} records"
     )
     return text + (")." if dropped.bound is None else f"; at most {dropped.bound:.2g}).")
-
-
-def careful_words(ancestry: Any) -> list[str]:
-    """Return what a careful reader of the results should know."""
-    words = []
-    if not ancestry.converged_:
-        words.append(
-            f"The fit had not converged after {ancestry.n_iter_} iterations; raise max_iter."
-        )
-    if ancestry.dropped_mass_ is not None and ancestry.dropped_mass_.mean > _MUCH_DROPPED:
-        words.append(
-            f"Parents that are no candidates hold {ancestry.dropped_mass_.mean:.1%} of the "
-            "probability; raise n_candidates."
-        )
-    for name, share in zip(ancestry.column_names_, ancestry.lineage_.outlier_shares, strict=True):
-        if share > 0.5:
-            words.append(
-                f"Column {name!r} hardly follows the tree ({share:.0%} of its cells do not); it "
-                "says little about parents."
-            )
-    for column in ancestry.table_.columns:
-        if column.n_missing > len(column) / 2:
-            words.append(
-                f"Column {column.name!r} is empty for {counted(column.n_missing, 'record')}."
-            )
-    has_dates = any(isinstance(kernel, Waiting) for kernel in ancestry.lineage_.kernels)
-    if not has_dates and ancestry.root is None:
-        words.append(
-            "No dates and no known root: which end of an edge is the parent rests on the root's "
-            "density alone."
-        )
-    return words
 
 
 # The report --------------------------------------------------------------------------------

@@ -1,0 +1,107 @@
+"""What a fit tells of itself: links that lack, dates at which looking ended, ends of records."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from outtrees import Ancestry
+from outtrees.ancestry.advice import missing_links
+from outtrees.learning.ancestry import fit_lineage, possible_edges, weighed_trees
+from outtrees.mutations.columns import Lineage, Sticky
+
+
+def copies(rng, links, T=25, C=40):
+    """Return words (T, C) of texts that were copied from the one before, so many links apart."""
+    words = np.zeros((T, C))
+    for u in range(1, T):
+        words[u] = words[u - 1]
+        for _ in range(links[u % len(links)]):
+            changed = rng.random(C) < 0.05
+            words[u, changed] = rng.integers(4, size=changed.sum())
+    return words
+
+
+@pytest.mark.parametrize("links", [(1,), (1, 1, 1, 1, 8)])
+def test_a_missing_link_adds_at_least_what_is_said(links):
+    words = copies(np.random.default_rng(0), links)
+    values = list(words.T[:, :, None])
+    started = Lineage([Sticky(tuple("abcd"))] * len(values), background=False)
+    edges = possible_edges(len(words), None, {}, [], 0)
+    fit = fit_lineage(started, values, edges)
+    gain = missing_links(fit)
+    log_z = [
+        weighed_trees(
+            replace(fit.lineage, generations=2, step_weights=np.array([1 - w, w])),
+            values,
+            fit.pairs,
+            edges,
+            "single",
+            0.0,
+        ).log_z
+        for w in np.linspace(0, 0.999, 200)
+    ]
+    assert max(log_z) - log_z[0] >= gain - 1e-3  # no weight of the grid may be the best
+    assert (gain > 5) == (len(links) > 1)
+
+
+def test_unobserved_ancestors_are_told_until_they_are_allowed():
+    options = {"id": "id", "root": "r0"}
+    for links, said in (((1,), False), ((1, 1, 1, 1, 8), True)):
+        words = copies(np.random.default_rng(1), links)
+        table = {"id": [f"r{i}" for i in range(len(words))]}
+        table |= {f"w{c}": ["abcd"[int(w)] for w in cells] for c, cells in enumerate(words.T)}
+        found = Ancestry(**options).fit(table)
+        words = "with generations=2 the log-likelihood would be higher"
+        assert any(words in warning for warning in found.warnings_) == said
+    allowed = Ancestry(**options, generations=2).fit(table)
+    assert allowed.log_likelihood_ > found.log_likelihood_ + 5
+
+
+def cells(n=40, seed=0):
+    """Return cells that live for a while, divide, and are last seen on day 30."""
+    rng = np.random.default_rng(seed)
+    birth = np.sort(rng.integers(1, 25, size=n))
+    table = {"cell": [f"c{i}" for i in range(n)], "birth": birth.tolist()}
+    return table | {"end": (birth + rng.integers(1, 8, size=n)).tolist()}, rng
+
+
+def test_a_column_of_ends_is_pointed_at():
+    table, rng = cells()
+    fit = {"id": "cell", "kinds": {"birth": "date", "end": "continuous"}, "roots": "any"}
+    found = Ancestry(**fit).fit(table)
+    assert any("'end' is never before 'birth'" in w and "until='end'" in w for w in found.warnings_)
+    told = Ancestry(id="cell", kinds={"birth": "date"}, roots="any", until="end").fit(table)
+    assert not any("until" in w for w in told.warnings_)
+    # Ages are larger than days, too, but do not go with them; and one end before its birth decides.
+    ages = rng.integers(40, 90, size=40).tolist()
+    for other in (ages, [0, *table["end"][1:]]):
+        silent = Ancestry(**fit).fit(table | {"end": other})
+        assert not any("until" in w for w in silent.warnings_)
+
+
+def test_a_last_date_that_many_share_is_pointed_at():
+    table, _ = cells()
+    del table["end"]
+    table["birth"] = np.minimum(table["birth"], 15).tolist()
+    assert table["birth"].count(15) >= 10
+    fit = {"id": "cell", "kinds": {"birth": "date"}, "roots": "any"}
+    both = [Ancestry(**fit, ties=ties).fit(table).warnings_ for ties in (True, False)]
+    assert all(any("have the last date, 15" in w for w in words) for words in both)
+    assert [any("ties=False" in w for w in words) for words in both] == [True, False]
+    table["open"] = ["yes" if day == 15 else "no" for day in table["birth"]]
+    told = Ancestry(**fit, censored="open", ties=False).fit(table)
+    assert not any("last date" in w for w in told.warnings_)
+    del table["open"]
+    alike = Ancestry(**fit).fit(table | {"birth": [3] * 40})  # one date for all says nothing
+    assert not any("last date" in w for w in alike.warnings_)
+
+
+def test_many_empty_columns_are_told_in_one_line():
+    table = {"id": list("abcdef"), "x": [1.5, 2.0, 2.5, 3.0, 3.5, 4.0]}
+    table |= {f"w{i}": ["a", "b", "", "", "", ""] for i in range(5)}
+    kinds = {name: "categorical" for name in table if name.startswith("w")}
+    found = Ancestry(id="id", kinds=kinds).fit(table)
+    assert "5 columns are empty for more than half of the records: 'w0', 'w1', 'w2', …" in (
+        found.warnings_
+    )
