@@ -152,7 +152,7 @@ def intmemoir_direct() -> Problem:
     return intmemoir(generations=1, group_spread=False)
 
 
-def besoin(omission: str = "") -> Problem:
+def besoin(omission: str = "", generations: int = 1) -> Problem:
     """A text copied by hand, 13 witnesses, 1,035 words; the first witness is given as the root.
 
     Witness F was copied from two: either counts. B was copied from a lost copy of U: U counts. U is
@@ -173,7 +173,9 @@ def besoin(omission: str = "") -> Problem:
     varying = [line for line in words if len(set(line)) > 1]
     columns = {"siglum": siglum} | {f"w{i}": line.tolist() for i, line in enumerate(varying)}
     kinds = {name: "categorical" for name in columns if name != "siglum"}
-    ancestry, seconds = fitted(Ancestry(id="siglum", kinds=kinds, root="T1"), columns)
+    ancestry, seconds = fitted(
+        Ancestry(id="siglum", kinds=kinds, root="T1", generations=generations), columns
+    )
     distances = (words.T[:, None] != words.T[None]).mean(axis=-1)
     groups = np.zeros(len(siglum), dtype=int)
     return Problem(ancestry, truth, distances, None, groups, place["T1"], seconds)
@@ -182,6 +184,11 @@ def besoin(omission: str = "") -> Problem:
 def besoin_omissions() -> Problem:
     """The same with a word left out counted as a reading, in the fragment U too."""
     return besoin(omission="(none)")
+
+
+def besoin_links() -> Problem:
+    """The same with one unobserved copy between a text and its source, if likely."""
+    return besoin(generations=2)
 
 
 SETS: dict[str, Callable[[], Problem]] = {
@@ -193,6 +200,7 @@ SETS: dict[str, Callable[[], Problem]] = {
     "celegans_all": celegans_all,
     "intmemoir_direct": intmemoir_direct,
     "besoin_omissions": besoin_omissions,
+    "besoin_links": besoin_links,
 }
 
 
@@ -287,6 +295,8 @@ def main() -> None:
             )
         for sentence in problem.ancestry.describe()[:6]:
             print(f"- {sentence}")
+        for warning in problem.ancestry.warnings_:
+            print(f"! {warning}")
 
 
 if __name__ == "__main__":

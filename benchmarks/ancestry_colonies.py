@@ -30,6 +30,7 @@ from ancestry import BINS, FEWEST, intmemoir
 from outtrees.ancestry.limiting import limited_supports
 
 CHAINS = 4
+ONE_LIFE = 75  # frames: longer ones hold divisions that were missed
 
 
 def calibration(
@@ -112,11 +113,13 @@ def movements(fitted, parents: np.ndarray) -> None:
         some = own[(wait >= low) & (wait < high)]
         tails = (some**2).mean() / (2 * some.mean() ** 2)
         print(f"tails, {low}–{high} frames after birth: {tails:.2f}, 1 if normal ({len(some)})")
-    sisters, near = [], []
+    sisters, lives, near = [], [], []
     for group in np.unique(groups):
         for a, b in combinations(np.flatnonzero(groups[child] == group), 2):
             if mother[a] == mother[b]:
                 sisters.append((max(wait[a], wait[b]), moved[a] @ moved[b] / 2))
+                if max(frames[child[a]], frames[child[b]]) < frames.max():  # both divided
+                    lives += [(wait[a], wait[b]), (wait[b], wait[a])]
                 continue
             ends, starts = frames[[child[a], child[b]]], frames[[mother[a], mother[b]]]
             overlap = (ends.min() - starts.max()) / (ends.max() - starts.min())
@@ -130,6 +133,12 @@ def movements(fitted, parents: np.ndarray) -> None:
     for low, high in ((0, 20), (20, 300)):
         some = sisters[(sisters[:, 0] >= low) & (sisters[:, 0] < high), 1]
         print(f"sisters, {low}–{high} frames after birth: product {some.mean():+.2f} ({len(some)})")
+    lives = np.array([pair for pair in lives if max(pair) < ONE_LIFE])
+    alike = np.corrcoef(lives.T)[0, 1]
+    print(
+        f"sisters that both divided within {ONE_LIFE} frames: correlation of their lives ", end=""
+    )
+    print(f"{alike:.2f} ({len(lives) // 2})")
     print("cells of two mothers, lives overlapping by half, along the line between the mothers ")
     print("(half the variance of the difference = the variance of one step × (1 − correlation)):")
     print("| mothers apart | pairs | mean step away | half the variance of the difference ", end="")
