@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from outtrees import Ancestry, RecordsError
+from outtrees import Ancestry, NoSpanningTreeError, RecordsError
 from outtrees.ancestry.limiting import limited_supports, limited_table
 from outtrees.datasets import make_outbreak
 from outtrees.store import load, save
@@ -172,3 +172,49 @@ def test_supports_under_a_limit_have_exponents_of_their_own(found, outbreak, tmp
     np.testing.assert_array_equal(
         np.sort(tables[0]["support"]), np.sort(np.concatenate([right.edges, right.roots]))
     )
+
+
+def families(n_groups=3, n=14):
+    """Return chains of records in groups, and their parents."""
+    rng = np.random.default_rng(0)
+    table = {"id": [], "site": [], "day": [], "x": [], "y": []}
+    parents = {}
+    for g in range(n_groups):
+        place = np.cumsum(rng.normal(size=(n, 2)), axis=0)
+        for u in range(n):
+            row = (f"g{g}_{u}", f"s{g}", 3 * u + int(rng.integers(2)), *place[u])
+            for cells, value in zip(table.values(), row, strict=True):
+                cells.append(value)
+            parents[f"g{g}_{u}"] = f"g{g}_{u - 1}" if u else None
+    return table, parents
+
+
+def test_known_parents_that_no_tree_has_are_refused_under_a_limit_too():
+    table, parents = families()
+    found = Ancestry(id="id", kinds={"site": "group", "day": "date"}).fit(table)
+    twice = {**parents, "g0_1": None}  # two roots of a group that has one
+    with pytest.raises(NoSpanningTreeError, match="separate groups"):
+        found.calibrate(twice, max_children=2)
+    path = found.calibrate(parents, max_children=1, random_state=0)
+    assert any("more than 1 child, columns count" in sentence for sentence in path.describe())
+    with pytest.raises(ValueError, match="max_children must be an integer"):
+        found.limited_parents([2])
+
+
+def test_groups_that_cannot_obey_are_named_and_noisy_exponents_told(monkeypatch):
+    table, parents = families()
+    kinds = {"site": "group", "day": "date"}
+    # In the second group all can only descend from its first record.
+    forbidden = [(f"g1_{u}", f"g1_{v}") for u in range(2, 14) for v in range(1, u)]
+    star = Ancestry(id="id", kinds=kinds, forbidden=forbidden).fit(table)
+    told = {name: parent for name, parent in parents.items() if not name.startswith("g1")}
+    told["g1_1"] = "g1_0"
+    with pytest.raises(NoSpanningTreeError, match="among the relatives of 'g1_0': no out-tree"):
+        star.limited_parents(2, n_sweeps=20)
+    with pytest.raises(NoSpanningTreeError, match="among the relatives of 'g1_0': no out-tree"):
+        star.calibrate(told, max_children=2)
+    monkeypatch.setattr("outtrees.ancestry.calibrating._MUCH_ERROR", 0.0)
+    plain = Ancestry(id="id", kinds=kinds).fit(table)
+    some = {name: parent for name, parent in parents.items() if not name.endswith("_5")}
+    with pytest.warns(UserWarning, match="sampling leaves the exponents unsure by 0"):
+        plain.calibrate(some, max_children=2, n_sweeps=20, random_state=0)

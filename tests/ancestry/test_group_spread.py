@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from outtrees import Ancestry, RecordsError
+from outtrees.learning.candidates import choosing
 from outtrees.store import load, save
 
 KINDS = {"site": "group", "day": "date"}
@@ -12,12 +13,12 @@ SPREADS = {"calm": 0.3, "wild": 3.0}
 N = 60  # records of each site
 
 
-def table(seed=0):
-    """Return two sites whose places wander tenfold differently, and the true parents."""
+def table(seed=0, spreads=SPREADS):
+    """Return sites whose places wander differently, and the true parents."""
     rng = np.random.default_rng(seed)
     columns = {name: [] for name in ("id", "site", "day", "x", "y")}
     truth = {}
-    for site, spread in SPREADS.items():
+    for site, spread in spreads.items():
         day, place = np.zeros(N), np.zeros((N, 2))
         for u in range(N):
             if u:
@@ -98,7 +99,9 @@ def test_later_records_take_the_spread_of_their_group(both, tmp_path):
 def test_simulations_candidates_and_evidence(both):
     _, own, _ = both
     drawn = own.simulate(30, random_state=1)
-    assert list(drawn) == ["id", "true_parent", "day", "place_x", "place_y"]
+    assert list(drawn) == ["id", "true_parent", "day", "site", "place_x", "place_y"]
+    assert len(set(drawn["site"])) == 1
+    assert set(drawn["site"]) <= set(SPREADS)
     assert len(own.column_evidence()["column"]) == 2
     columns, _ = table()
     options = own.get_params() | {"candidates": "knn", "n_candidates": N}
@@ -108,9 +111,45 @@ def test_simulations_candidates_and_evidence(both):
     assert max(abs(found.get(edge, 0.0) - support) for edge, support in right.items()) < 0.01
 
 
+def test_a_wild_group_is_not_taken_for_outliers():
+    """With a background, from equal spreads, EM would stay where all of it is one."""
+    spreads = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "wild": 30.0}
+    columns, _ = table(spreads=spreads)
+    found = Ancestry(id="id", kinds=KINDS, group_spread=True).fit(columns)
+    walk = found.lineage_.kernels[1]
+    assert walk.scales[-1] > 100 * walk.scales[0]
+    assert found.lineage_.outlier_shares[1] < 0.02
+
+
+def test_candidates_are_the_best_where_places_are_missing(monkeypatch):
+    """The compiled search weighs a place against parents without one, in each group's own unit."""
+    monkeypatch.setattr(choosing, "_WORTH_COMPILING", 0)
+    columns, _ = table(spreads={"calm": 1.0, "wild": 30.0})
+    gone = np.random.default_rng(1).random(2 * N) < 0.3
+    for axis in "xy":
+        columns[axis] = np.where(gone, np.nan, columns[axis]).tolist()
+    options = {"id": "id", "kinds": KINDS, "group_spread": True, "background": False}
+    every = Ancestry(**options).fit(columns)
+    found = Ancestry(**options, candidates="knn", n_candidates=6).fit(columns)
+    lineage, edges = found.lineage_, every.edges_
+    cells = found.column_values_
+    weight = np.exp(lineage.log_beta(lineage.pairs(cells, cells, edges.child, edges.parent)))
+    chosen = set(zip(found.edges_.child.tolist(), found.edges_.parent.tolist(), strict=True))
+    listed = np.array([edge in chosen for edge in zip(edges.child.tolist(), edges.parent.tolist(),
+                                                      strict=True)])  # fmt: skip
+    lost, least = [], []
+    for u in range(2 * N):
+        own = edges.child == u
+        if own.sum() > 6:
+            share = weight[own] / weight[own].sum()
+            lost.append(share[~listed[own]].sum())
+            least.append(1 - np.sort(share)[-6:].sum())
+    assert np.mean(lost) < np.mean(least) + 0.005
+
+
 @pytest.mark.parametrize("lacking", ["groups", "places"])
 def test_groups_and_places_are_needed(lacking):
     columns, _ = table()
     gone = {"groups": {"site": "ignore"}, "places": {"x": "continuous", "y": "continuous"}}
-    with pytest.raises(RecordsError, match=f"group_spread=True needs .* there are no {lacking}"):
+    with pytest.raises(RecordsError, match=f"group_spread=True needs .* there are no {lacking}; "):
         Ancestry(id="id", kinds=KINDS | gone[lacking], group_spread=True).fit(columns)

@@ -226,3 +226,9 @@ def test_names_may_be_used_again_in_another_population(table, done, tmp_path):
         fit_populations(
             Ancestry(id="id"), short, by="site", out=tmp_path / "x", sequences={"r1": "ACGT"}
         )
+
+
+def test_a_spread_of_groups_is_none_of_single_populations(tmp_path):
+    table = {"id": list("abcd"), "site": ["A", "A", "B", "B"], "x": [0.0, 1, 2, 3], "y": [0.0] * 4}
+    with pytest.raises(ValueError, match="every population is fitted on its own"):
+        fit_populations(Ancestry(id="id", group_spread=True), table, by="site", out=tmp_path / "o")

@@ -19,6 +19,9 @@ def test_known_parents_make_columns_count(ancestry, outbreak, tmp_path, monkeypa
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     assert any("known parents ask for" in sentence for sentence in summary["parameters"])
+    narrow = ancestry("--calibrate", path, "--max-children", 1)
+    assert narrow.exit_code == 2
+    assert "--max-children 1 is contradicted by" in narrow.stderr
     both = ancestry("--json", "--calibrate", path, "--max-children", 9, "--seed", 0)
     assert both.exit_code == 0, both.output
     words = " ".join(json.loads(both.stdout)["parameters"])

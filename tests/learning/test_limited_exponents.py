@@ -83,10 +83,11 @@ def test_exponents_are_those_of_every_tree_that_obeys(roots, share):
         del told[0]
     slow.known = told
     right = slow.best()
-    found = learn_limited_exponents(*parts, told, 1, np.random.default_rng(0), **law)
+    found, error = learn_limited_exponents(*parts, told, 1, np.random.default_rng(0), **law)
     kind = slow.problem.kind
     off = np.log(found.exponents) - right[kind]
     # So few known parents leave about the prior's standard error, and chains a tenth of that.
     assert abs(off).max() < PRIOR_SD / 10
+    assert error < 0.25
     free = learn_exponents(*parts, told, **law).lineage
     assert abs(np.log(free.exponents) - right[kind]).max() > PRIOR_SD / 10  # the limit counts

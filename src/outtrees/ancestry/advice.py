@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,12 @@ Array = NDArray[np.float64]
 
 _MUCH_DROPPED = 0.01  # probability of parents that are no candidates that is worth a warning
 _MANY_LAST = 0.2  # share of records that no wait explains all to have the last date
-_FEW = 10  # records that may share a date, or follow a column, by chance
+_FEW = 20  # records that may share a date, or go with a column, by chance
+_CROWDED = 3  # times as many records as any other date has
 _TOLD = 3  # columns that are told one by one
-_FOLLOWS = 0.5  # correlation with the dates, of a column that may say when records ended
+_FOLLOWS = 0.8  # correlation with the dates, of a column that may say when records ended
 _GAIN = 5.0  # nats that one more link must add
+_MOST_LINKS = 50  # that `generations` takes
 
 
 def careful_words(ancestry: Any, fit: LineageFit) -> list[str]:
@@ -65,7 +66,7 @@ def _of_dates(ancestry: Any) -> Iterator[str]:
     """Yield what dates lack, or may mean."""
     dates = next(
         (
-            (ancestry.table_.column(name), values[:, 0])
+            (ancestry.table_.column(name), values[:, 0], kernel.ties)
             for name, values, kernel in zip(
                 ancestry.column_names_,
                 ancestry.column_values_,
@@ -83,9 +84,9 @@ def _of_dates(ancestry: Any) -> Iterator[str]:
                 "root's density alone."
             )
         return
-    date, days = dates
+    date, days, ties = dates
     if ancestry.censored is None:
-        yield from _many_last(date, days, ancestry.ties)
+        yield from _many_last(date, days, ties)
     if ancestry.until is None:
         for column in ancestry.table_.columns:
             if column.kind in ("continuous", "count") and _ends(column.values[:, 0], days):
@@ -97,12 +98,15 @@ def _of_dates(ancestry: Any) -> Iterator[str]:
 
 
 def _many_last(date: Column, days: Array, ties: bool) -> Iterator[str]:
-    last = np.flatnonzero(days == np.nanmax(days))
-    if max(_FEW, _MANY_LAST * len(days)) <= len(last) < np.isfinite(days).sum():
+    known, counts = np.unique(days[np.isfinite(days)], return_counts=True)
+    if len(known) < 2:
+        return
+    last = np.flatnonzero(days == known[-1])
+    if len(last) >= max(_FEW, _MANY_LAST * len(days), _CROWDED * counts[:-1].max()):
         words = (
             f"{counted(len(last), 'record')} of {len(days):,} have the last date, "
             f"{date.text[last[0]]}: if that is only when one stopped looking, name a yes/no column "
-            "of such records as `censored`"
+            "of such records (censored='…')"
         )
         if ties:
             words += (
@@ -124,9 +128,9 @@ def _ends(values: Array, days: Array) -> bool:
 
 
 def _of_links(fit: LineageFit) -> Iterator[str]:
-    gain = missing_links(fit)
+    K = fit.lineage.generations
+    gain = missing_links(fit) if K < _MOST_LINKS else 0.0
     if gain > _GAIN:
-        K = fit.lineage.generations
         yield (
             f"Some records look further from their parents than {counted(K, 'link')}: with "
             f"generations={K + 1} the log-likelihood would be higher by {gain:.0f} or more, and "
@@ -142,10 +146,10 @@ def missing_links(fit: LineageFit) -> float:
     which is how far an EM step for its weight alone would rise (Jensen). O(edges).
     """
     K = fit.lineage.generations
-    more = replace(fit.lineage, generations=K + 1, step_weights=np.eye(K + 1)[K])
+    more = fit.lineage.log_columns(fit.pairs, K + 1).sum(axis=0)
     marginals = fit.trees.edge_marginals
     used = marginals > 0
-    ratio = (more.log_beta(fit.pairs) - fit.lineage.log_beta(fit.pairs))[used]
+    ratio = (more - fit.lineage.log_beta(fit.pairs))[used]
 
     def loss(w: float) -> float:
         return -float(marginals[used] @ np.logaddexp(np.log1p(-w), np.log(w) + ratio))

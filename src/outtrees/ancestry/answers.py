@@ -16,6 +16,7 @@ from outtrees.ancestry.given import known_parents
 from outtrees.errors import RecordsError
 from outtrees.mutations.checks import as_generator
 from outtrees.records import Records
+from outtrees.trees.arguments import check_count
 from outtrees.views.tables import Table
 
 Array = NDArray[np.float64]
@@ -100,12 +101,11 @@ class Answers:
         seed = self.random_state if random_state is None else random_state
         fitted = self.fitted
         # Models saved by earlier versions have none.
-        exponents = getattr(self, "limited_exponents_", {}).get(max_children)
+        most = check_count(max_children, "max_children", 1)
+        exponents = getattr(self, "limited_exponents_", {}).get(most)
         if exponents is not None:
             fitted = replace(fitted, lineage=replace(self.lineage_, exponents=exponents))
-        found = limiting.limited_supports(
-            fitted, max_children, n_sweeps, n_chains, as_generator(seed)
-        )
+        found = limiting.limited_supports(fitted, most, n_sweeps, n_chains, as_generator(seed))
         return limiting.limited_table(found, fitted, min_support)
 
     def predict_labels(self, n_trees: int = 500, random_state: Any = None) -> Table:
@@ -147,7 +147,10 @@ class Answers:
         return questions.place_table(self.fitted, new.ids, values, groups, min_support)
 
     def simulate(self, n: int, random_state: Any = None) -> Table:
-        """Return n records drawn from the fitted model, with their true parents."""
+        """Return n records drawn from the fitted model, with their true parents.
+
+        One family, so with `group_spread` all of one group, drawn at random and named.
+        """
         seed = self.random_state if random_state is None else random_state
         return reporting.simulated(self.fitted, n, as_generator(seed))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -9,20 +11,22 @@ from typing import Any
 import numpy as np
 
 from outtrees.ancestry.fitted import Fitted
-from outtrees.ancestry.given import known_parents
-from outtrees.errors import RecordsError
+from outtrees.ancestry.given import known_parents, named
+from outtrees.errors import NoSpanningTreeError, RecordsError
 from outtrees.learning.exponents import learn_exponents
 from outtrees.learning.limited_exponents import learn_limited_exponents
 from outtrees.mutations.columns import Lineage
 from outtrees.trees.arguments import check_count
 
 FEWEST = 20  # known parents; with fewer a fit would only follow its prior
+_MUCH_ERROR = 0.25  # of exponents by sampling, in standard errors that the known parents leave
 
 
 def calibrated(
     fitted: Fitted,
     parents: Mapping[Any, Any],
     max_children: int | None,
+    n_sweeps: int,
     random_state: np.random.Generator,
 ) -> Lineage:
     """Return the lineage with exponents learned from these parents (None: a root).
@@ -41,19 +45,38 @@ def calibrated(
     law: dict[str, Any] = {"roots": fitted.roots, "root_rate": fitted.root_rate}
     if max_children is None:
         return learn_exponents(*what, **law).lineage
-    check_count(max_children, "max_children", 1)
-    _check_limit(fitted, known, max_children)
-    return learn_limited_exponents(*what, max_children, random_state, **law)
+    most = check_count(max_children, "max_children", 1)
+    _check_limit(fitted, known, most)
+    try:
+        learned = learn_limited_exponents(*what, most, random_state, n_sweeps=n_sweeps, **law)
+    except NoSpanningTreeError as error:
+        ids = fitted.records.ids
+        text = re.sub(r"of record (\d+):", lambda found: f"of {ids[int(found[1])]!r}:", str(error))
+        raise NoSpanningTreeError(text) from error
+    if learned.error > _MUCH_ERROR:
+        warnings.warn(
+            f"sampling leaves the exponents unsure by {learned.error:.2f} of what the known "
+            f"parents leave (at most {_MUCH_ERROR} is expected); raise n_sweeps, or give more "
+            "known parents of the same groups",
+            UserWarning,
+            stacklevel=3,
+        )
+    return learned.lineage
 
 
 def _check_limit(fitted: Fitted, known: Mapping[int, int], max_children: int) -> None:
+    """Refuse known parents that no tree has, or none that obeys the limit."""
+    try:
+        _ = fitted.trees.given(known).log_z
+    except NoSpanningTreeError as error:
+        raise named(error, fitted.records) from error
     children = Counter(v for v in known.values() if v >= 0)
     for v, number in children.most_common(1):
         if number > max_children:
             raise RecordsError(
-                f"at most {max_children} children of each record are expected (max_children), but "
-                f"{fitted.records.ids[v]!r} is the known parent of {number}; correct the known "
-                "parents or raise max_children"
+                f"no record is expected to have more children than max_children={max_children}, "
+                f"but {fitted.records.ids[v]!r} is the known parent of {number}; correct the known "
+                "parents or raise that number"
             )
 
 

@@ -99,14 +99,13 @@ def model_columns(
 
 
 def _check_group_spread(records: Records) -> None:
-    kinds = {column.kind for column in records.columns}
-    lacking = "groups" * (records.groups is None) or "places" * ("place" not in kinds)
-    if lacking:
+    needs = "group_spread=True needs a column of groups and one of places, but there are no "
+    if records.groups is None:
         raise RecordsError(
-            f"group_spread=True needs a column of groups and one of places, but there are no "
-            f"{lacking}; give the kinds, for example kinds={{'site': 'group', 'x': 'place', "
-            "'y': 'place'}, or leave group_spread out"
+            f"{needs}groups; name their column, for example kinds={{'site': 'group'}}"
         )
+    if not any(column.kind == "place" for column in records.columns):
+        raise RecordsError(f"{needs}places; call their columns x and y, or lat and lon")
 
 
 def _in_whole_units(column: Column) -> bool:
@@ -128,8 +127,9 @@ def _main_date(records: Records, dates: DateOptions) -> Column | None:
         raise RecordsError(
             f"one column of dates is expected, but {names} are dates; keep the one from which "
             "children's dates are counted and give the others another kind, for example "
-            f"kinds={{{found[1].name!r}: 'ignore'}}; or name as `until` the one at which records "
-            "ended, if children come after that"
+            f"kinds={{{found[1].name!r}: 'ignore'}}"
+            + "; or say until='…' if one is when records ended"
+            * (dates.until is None)
         )
     if not found:
         for name, value in (("until", dates.until), ("censored", dates.censored)):

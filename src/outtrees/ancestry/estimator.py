@@ -408,6 +408,7 @@ class Ancestry(Answers, Exports, BaseEstimator):
         parents: Mapping[str, str | None],
         *,
         max_children: int | None = None,
+        n_sweeps: int = 500,
         random_state: Any = None,
     ) -> Self:
         """Learn from known parents how much each column should count, and count it so from now on.
@@ -429,12 +430,15 @@ class Ancestry(Answers, Exports, BaseEstimator):
         max_children : int, optional
             If given, the exponents are those of trees in which no record has more children than
             that, and only `limited_parents(max_children)` uses them: `limited_exponents_`. They
-            are sampled, with an error of up to a tenth of what the known parents leave uncertain.
+            are sampled; a warning says if that leaves more than a quarter of the standard error
+            that the known parents leave.
+        n_sweeps : int
+            Rounds of the chains that sample them, at least 20; only used with max_children.
         random_state : int, Generator or None
             For these samples; by default that of the model.
         """
         rng = as_generator(self.random_state if random_state is None else random_state)
-        lineage = calibrating.calibrated(self.fitted, parents, max_children, rng)
+        lineage = calibrating.calibrated(self.fitted, parents, max_children, n_sweeps, rng)
         if max_children is not None:
             known = getattr(self, "limited_exponents_", {})
             self.limited_exponents_ = {**known, int(max_children): lineage.exponents}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.questions import ranked
+from outtrees.errors import NoSpanningTreeError
 from outtrees.trees.limited import limited_trees
 from outtrees.views.tables import Table
 
@@ -45,17 +46,21 @@ def limited_supports(
     for group in np.unique(groups[possible > max_children]):
         rows, listed = np.flatnonzero(groups == group), np.flatnonzero(groups[trees.child] == group)
         place[rows] = np.arange(len(rows))
-        found = limited_trees(
-            place[trees.child[listed]],
-            place[trees.parent[listed]],
-            trees.log_weight[listed],
-            trees.log_root[rows],
-            max_children,
-            roots=trees.roots,
-            n_sweeps=n_sweeps,
-            n_chains=n_chains,
-            random_state=rng,
-        )
+        try:
+            found = limited_trees(
+                place[trees.child[listed]],
+                place[trees.parent[listed]],
+                trees.log_weight[listed],
+                trees.log_root[rows],
+                max_children,
+                roots=trees.roots,
+                n_sweeps=n_sweeps,
+                n_chains=n_chains,
+                random_state=rng,
+            )
+        except NoSpanningTreeError as error:
+            first = fitted.records.ids[rows[0]]
+            raise NoSpanningTreeError(f"among the relatives of {first!r}: {error}") from error
         edges[listed], edge_errors[listed] = found.edge_frequencies, found.edge_errors
         roots[rows], root_errors[rows] = found.root_frequencies, found.root_errors
         r_hat = max(r_hat, found.r_hat)

@@ -131,6 +131,11 @@ def fit_populations(
             f"root={ancestry.root!r} names one record, but every population has a root of its "
             f"own; say known_parents={{{ancestry.root!r}: None}} instead"
         )
+    if ancestry.group_spread:
+        raise ValueError(
+            "group_spread=True shares parameters between groups, but every population is fitted "
+            "on its own, with its own spread; leave it out"
+        )
     records = _read(ancestry, table, by, sequences, unsequenced)
     populations = Populations(records, ancestry.known_parents, ancestry.forbidden)
     bare = clone(ancestry).set_params(

@@ -55,8 +55,12 @@ def exponent_sentence(fitted: Fitted, exponents: Any, limit: int | None = None) 
     powers = ", ".join(
         f"{name} {power:.2f}" for name, power in zip(fitted.names, exponents, strict=True)
     )
-    where = "" if limit is None else f"where no record has more than {limit} children, "
+    where = "" if limit is None else f"where no record has more than {_children(limit)}, "
     return f"{where}columns count as often as known parents ask for: {powers}."
+
+
+def _children(limit: int) -> str:
+    return "1 child" if limit == 1 else f"{limit} children"
 
 
 def dropped_sentence(dropped: LostMass) -> str:
@@ -214,12 +218,17 @@ def simulated(fitted: Fitted, n: int, rng: np.random.Generator) -> Table:
         elif isinstance(kernel, Sticky):
             table[name] = [kernel.levels[int(v)] for v in values[:, 0]]
         elif isinstance(kernel, GroupedDrift):
-            table |= _by_axis(name, values[:, :-1])
+            groups = [fitted.records.group_names[int(g)] for g in values[:, -1]]
+            table |= {_group_column(fitted): groups, **_by_axis(name, values[:, :-1])}
         elif values.shape[1] == 1:
             table[name] = values[:, 0].tolist()
         else:
             table |= _by_axis(name, values)
     return Table(table)
+
+
+def _group_column(fitted: Fitted) -> str:
+    return next(name for name, role, _ in fitted.records.roles if role == "group")
 
 
 def _by_axis(name: str, values: Any) -> dict[str, list[Any]]:

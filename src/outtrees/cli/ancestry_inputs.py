@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -102,9 +103,17 @@ def _calibrate(options: Mapping[str, Any], place: Mapping[str, int]) -> Any:
         return None
     from outtrees.cli.known_parents import read_known_parents
 
-    return read_known_parents(
+    known = read_known_parents(
         options["calibrate"], place, options["encoding"], options["max_bytes"]
     )
+    most, children = options["max_children"], Counter(filter(None, known.values()))
+    for name, number in children.most_common(1):
+        if most is not None and number > most:
+            raise CommandError(
+                f"--max-children {most} is contradicted by {options['calibrate']}, where "
+                f"{name!r} has {number} children; raise it or correct the file"
+            )
+    return known
 
 
 def _check_dated(records: Records, options: Mapping[str, Any]) -> None:

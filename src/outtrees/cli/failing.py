@@ -9,7 +9,7 @@ import click
 # What Python calls name=value is an option here; a message from below is put in those words.
 _OPTIONS = (
     "candidates|censored|date_uncertainty|distances|encoding|forbidden|generation_time|generations|id|"
-    "known_parents|log_weights|max_bytes|max_iter|min_support|missing|mutation|n_draws|roots|root|"
+    "known_parents|log_weights|max_bytes|max_children|max_iter|min_support|missing|mutation|n_draws|roots|root|"
     "sequences|stickiness|sharpness|substitution|unsequenced|until|waiting_mean|waiting_sd"
 )
 _SWITCHES = "background|clock|group_spread|quotes|strict_dates|ties"
@@ -19,6 +19,7 @@ _SWITCH = re.compile(rf"(?<![\w-])(?P<name>{_SWITCHES})=(?P<value>True|False)")
 # Names that can be nothing else; quotation marks make a name that of a column.
 _BARE = re.compile(
     r"(?<![\w'\"-])(?:date_uncertainty|generation_time|known_parents|log_weights|max_bytes|max_iter|"
+    r"max_children|group_spread|"
     r"min_support|n_candidates|n_draws|waiting_mean|waiting_sd|strict_dates)(?![\w'\"=])"
 )
 _NAMES = {"forbidden": "forbid", "known_parents": "known-parent"}

@@ -124,7 +124,7 @@ def tell_records(screen: Screen, records: Records) -> None:
     for name, date in _rising(records):
         screen.warn(
             f"column {name!r} rises with {date!r}; if it numbers the records or is another date, "
-            f"pass --ignore {name!r}"
+            f"pass --ignore {name!r} (or --until {name!r}, if records ended then)"
         )
     screen.summary["records"] = len(records)
     screen.summary["columns"] = [

@@ -56,6 +56,9 @@ class Scanner:
         if upper:
             quick = [q._replace(unread=0.0) if isinstance(q, Sites) else q for q in quick]
         two = [self._two(c, cells) for c, cells in enumerate(values)]
+        for q, ways in zip(quick, two, strict=True):
+            if isinstance(q, Metric):
+                ways[:, 0] += q.shift
         self._arguments = _arguments(lineage, quick, two, len(values[0]))
 
     @staticmethod

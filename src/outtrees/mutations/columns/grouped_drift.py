@@ -11,6 +11,7 @@ import numpy as np
 from outtrees.mutations.columns.base import Array, Index
 from outtrees.mutations.columns.drift import Drift, Moments, joined_moments, log_normal, moments_of
 from outtrees.mutations.columns.quick import Metric
+from outtrees.mutations.columns.scale import typical_variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class GroupedDrift(Drift):
     >>> kernel = GroupedDrift(offset=False).start(cells)
     >>> pairs = kernel.pairs(cells, cells, np.array([1, 3]), np.array([0, 2]))
     >>> kernel.refit(pairs, np.ones((1, 2))).scales.round(1)
-    array([0.9, 1.3])
+    array([0.9, 5.5])
     """
 
     group_strength: float = 6.0
@@ -42,10 +43,20 @@ class GroupedDrift(Drift):
     scales: Any = field(default=None, repr=False)  # (G,)
 
     def start(self, values: Array) -> Self:
-        """Return the walk of all groups together."""
-        groups = values[:, -1]
-        n_groups = 1 + int(np.nanmax(groups, initial=0))
-        return replace(super().start(values[:, :-1]), scales=np.ones(n_groups))
+        """Return the walk whose scales are those of the groups' typical spreads.
+
+        From equal ones, a group much wilder than the others would be taken for outliers at first,
+        and remain so.
+        """
+        known = values[~np.isnan(values).any(axis=1)]
+        typical, groups = typical_variance(known[:, :-1]), known[:, -1]
+        scales = np.ones(1 + int(groups.max(initial=0)))
+        for g in np.unique(groups).astype(np.intp):
+            own = known[groups == g, :-1]
+            ratio = float((typical_variance(own) / typical).mean())
+            number = len(own) - 1
+            scales[g] = (number * ratio + self.group_strength) / (number + self.group_strength)
+        return replace(super().start(values[:, :-1]), scales=scales)
 
     def _joined(self, x: Array, y: Array) -> Array:
         return np.column_stack([x[:, :-1] - y[:, :-1], x[:, -1]])
@@ -98,13 +109,11 @@ class GroupedDrift(Drift):
         return np.column_stack([super().sample_alone(n, rng), groups])
 
     def quick(self, values: Array, generations: int, elapsed: float) -> Metric:
-        """Return the walk as distances in each group's own unit.
-
-        What a group's scale adds for all possible parents alike is left out.
-        """
-        scale = np.sqrt(self._scales_of(values[:, -1]))[:, None]
-        metric = super().quick(values[:, :-1], generations, elapsed)
-        return metric._replace(child=metric.child / scale, parent=metric.parent / scale)
+        """Return the walk as distances in each group's own unit."""
+        scale = self._scales_of(values[:, -1])
+        metric, unit = super().quick(values[:, :-1], generations, elapsed), np.sqrt(scale)[:, None]
+        shift = -0.5 * len(self.mean_step) * np.log(scale)
+        return Metric(metric.child / unit, metric.parent / unit, metric.constant, shift)
 
     def log_prior(self) -> float:
         """Return the log-density of cov and scales, up to a constant."""

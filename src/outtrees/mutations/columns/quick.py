@@ -15,11 +15,12 @@ Array = NDArray[np.float64]
 
 
 class Metric(NamedTuple):
-    """log p = constant_k − ½ ‖child_k − parent_k‖²; NaN where unknown."""
+    """log p = constant_k + shift of the child − ½ ‖child_k − parent_k‖²; NaN where unknown."""
 
     child: Array  # (K, T, D)
     parent: Array  # (K, T, D)
     constant: Array  # (K,)
+    shift: Array | float = 0.0  # (T,)
 
 
 class Match(NamedTuple):
