@@ -75,14 +75,9 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
         f"log-likelihood {model.log_likelihood_:.4f} after {model.n_iter_} iterations, {state}"
     )
     table = found.parents
-    shown = {
-        "child": table["child"],
-        "parent": [parent or "(root)" for parent in table["parent"]],
-        "support": table["support"],
-        "rank": table["rank"],
-    }
     screen.say("\nprobable parents (supports are exact, given the fitted parameters):")
-    screen.table(shown, bar="support", whole=where_whole(options["out"], PARENTS))
+    whole = where_whole(options["out"], PARENTS)
+    screen.table(_with_roots(table), bar="support", whole=whole)
     total = len(model.records)
     right = float(model.expected_right_)
     screen.say(
@@ -111,12 +106,18 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
             f"\nprobable parents if no record has more than {options['max_children']} children "
             "(sampled, with their Monte-Carlo errors):"
         )
-        screen.table(found.limited, bar="support", whole=where_whole(options["out"], LIMITED))
+        whole = where_whole(options["out"], LIMITED)
+        screen.table(_with_roots(found.limited), bar="support", whole=whole)
         screen.summary["parents_limited"] = found.limited
     if found.labels is not None:
         screen.say("\nlabels (sampled, with their Monte-Carlo errors):")
         screen.table(found.labels, whole=where_whole(options["out"], LABELS))
         screen.summary["labels"] = found.labels
+
+
+def _with_roots(table: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the table with a word where a record has no parent."""
+    return {**table, "parent": [parent or "(root)" for parent in table["parent"]]}
 
 
 def _tell_roots(screen: Screen, model: Any) -> None:
