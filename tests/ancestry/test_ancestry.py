@@ -261,6 +261,21 @@ def test_distances_and_ready_weights():
         assert support == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_given_weight_of_minus_infinity_forbids_as_a_forbidden_pair_does():
+    """Also where the number of possible parents counts."""
+    rng = np.random.default_rng(3)
+    ids = {"id": [f"r{i}" for i in range(7)], "x": rng.normal(size=7).tolist()}
+    weights = rng.normal(size=(7, 7))
+    pairs = [(1, 0), (1, 2), (1, 3), (1, 5), (4, 2), (6, 0)]
+    options = {"id": "id", "roots": "any"}
+    named = [(f"r{u}", f"r{v}") for u, v in pairs]
+    right = Ancestry(**options, forbidden=named).fit(ids, log_weights=weights)
+    weights[tuple(np.transpose(pairs))] = -np.inf
+    found = Ancestry(**options).fit(ids, log_weights=weights)
+    assert found.log_likelihood_ == pytest.approx(right.log_likelihood_, rel=1e-12)
+    assert list(found.parents(0.0).rows()) == list(right.parents(0.0).rows())
+
+
 def test_files_are_written_and_read_back(found, tmp_path):
     import csv
 

@@ -14,7 +14,7 @@ from outtrees.learning.candidates.edges import Constraints, PossibleEdges
 from outtrees.learning.candidates.proposals import Proposals
 from outtrees.learning.candidates.scan import Scanner
 from outtrees.learning.candidates.windows import Windows, date_windows
-from outtrees.mutations.columns import Lineage, Waiting
+from outtrees.mutations.columns import GivenWeights, Lineage, Waiting
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -37,7 +37,7 @@ class Listed(NamedTuple):
 def in_order(
     lineage: Lineage, values: Sequence[Array], child: Index, parent: Index
 ) -> NDArray[np.bool_]:
-    """Return which edges have their dates in a possible order (E,)."""
+    """Return which edges have their dates in a possible order, and no given weight of 0 (E,)."""
     possible = np.ones(len(child), dtype=bool)
     for kernel, cells in zip(lineage.kernels, values, strict=True):
         if isinstance(kernel, Waiting):
@@ -46,6 +46,8 @@ def in_order(
             steps = range(1, lineage.generations + 1)
             reached = [np.isfinite(kernel.log_steps(dates, k)) for k in steps]
             possible &= np.any(reached, axis=0) | (not kernel.strict)
+        elif isinstance(kernel, GivenWeights):
+            possible &= kernel.pairs(cells, cells, child, parent) > -np.inf
     return possible
 
 
