@@ -83,7 +83,8 @@ def test_exponents_are_those_of_every_tree_that_obeys(roots, share):
         del told[0]
     slow.known = told
     right = slow.best()
-    found, error = learn_limited_exponents(*parts, told, 1, np.random.default_rng(0), **law)
+    rng, names = np.random.default_rng(0), [str(u) for u in range(len(parts[3].groups))]
+    found, error = learn_limited_exponents(*parts, told, 1, rng, names=names, **law)
     kind = slow.problem.kind
     off = np.log(found.exponents) - right[kind]
     # So few known parents leave about the prior's standard error, and chains a tenth of that.

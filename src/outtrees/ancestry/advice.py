@@ -17,7 +17,7 @@ from outtrees.records.column import counted
 Array = NDArray[np.float64]
 
 _MUCH_DROPPED = 0.01  # probability of parents that are no candidates that is worth a warning
-_MANY_LAST = 0.2  # share of records that no wait explains all to have the last date
+_MANY_LAST = 0.2  # share of records with the last date that is worth a warning
 _FEW = 20  # records that may share a date, or go with a column, by chance
 _CROWDED = 3  # times as many records as any other date has
 _TOLD = 3  # columns that are told one by one
@@ -143,10 +143,11 @@ def missing_links(fit: LineageFit) -> float:
 
         max_w Σ_edges marginal · log(1 − w + w · p(x_u | x_v, K + 1 links) / p(x_u | x_v)),
 
-    which is how far an EM step for its weight alone would rise (Jensen). O(edges).
+    which is how far an EM step for its weight alone would rise (Jensen). O(edges · columns) time,
+    O(edges) memory.
     """
     K = fit.lineage.generations
-    more = fit.lineage.log_columns(fit.pairs, K + 1).sum(axis=0)
+    more = fit.lineage.log_links(fit.pairs, K + 1)
     marginals = fit.trees.edge_marginals
     used = marginals > 0
     ratio = (more - fit.lineage.log_beta(fit.pairs))[used]

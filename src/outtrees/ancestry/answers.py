@@ -100,8 +100,8 @@ class Answers:
         """
         seed = self.random_state if random_state is None else random_state
         fitted = self.fitted
-        # Models saved by earlier versions have none.
         most = check_count(max_children, "max_children", 1)
+        # Models saved by earlier versions have none.
         exponents = getattr(self, "limited_exponents_", {}).get(most)
         if exponents is not None:
             fitted = replace(fitted, lineage=replace(self.lineage_, exponents=exponents))

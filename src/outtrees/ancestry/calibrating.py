@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping
@@ -47,12 +46,8 @@ def calibrated(
         return learn_exponents(*what, **law).lineage
     most = check_count(max_children, "max_children", 1)
     _check_limit(fitted, known, most)
-    try:
-        learned = learn_limited_exponents(*what, most, random_state, n_sweeps=n_sweeps, **law)
-    except NoSpanningTreeError as error:
-        ids = fitted.records.ids
-        text = re.sub(r"of record (\d+):", lambda found: f"of {ids[int(found[1])]!r}:", str(error))
-        raise NoSpanningTreeError(text) from error
+    law |= {"names": fitted.records.ids, "n_sweeps": n_sweeps}
+    learned = learn_limited_exponents(*what, most, random_state, **law)
     if learned.error > _MUCH_ERROR:
         warnings.warn(
             f"sampling leaves the exponents unsure by {learned.error:.2f} of what the known "

@@ -62,6 +62,7 @@ def learn_limited_exponents(
     max_children: int,
     random_state: np.random.Generator,
     *,
+    names: Sequence[str],  # of the records, for what cannot be
     n_sweeps: int = 500,
     roots: str = "single",
     root_rate: float = 0.0,
@@ -94,8 +95,8 @@ def learn_limited_exponents(
                 free = _sampled(group, trees, sides, {}, *how)
                 told = _sampled(group, trees, sides, group.known, *how)
             except NoSpanningTreeError as error:
-                where = f"among the relatives of record {group.records[0]}"
-                raise NoSpanningTreeError(f"{where}: {error}") from error
+                first = names[group.records[0]]
+                raise NoSpanningTreeError(f"among the relatives of {first!r}: {error}") from error
             slope = slope + exponents * (told.mean - free.mean)
             curvature = curvature + np.outer(exponents, exponents) * (free.cov - told.cov)
         x = x + np.clip(np.linalg.solve(_at_least(curvature), slope), -_STEP, _STEP)

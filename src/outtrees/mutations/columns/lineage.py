@@ -155,17 +155,26 @@ class Lineage:
         outliers, log_weights = self._log_outliers(pairs), self._log_step_weights
         for stretch in pairs.stretches:
             steps = [
-                sum(
-                    (
-                        self._log_column(pairs, stretch, outliers, c, k + 1)
-                        for c in range(len(self.kernels))
-                    ),
-                    start=log_weight,
-                )
-                for k, log_weight in enumerate(log_weights)
+                log_weight + self._log_together(pairs, stretch, outliers, k)
+                for k, log_weight in enumerate(log_weights, start=1)
             ]
             result[stretch.rows] = logsumexp(np.array(steps), axis=0)
         return result
+
+    def log_links(self, pairs: LineagePairs, k: int) -> Array:
+        """Return log p(child | parent, k links apart) for each edge (E,)."""
+        result, outliers = np.empty(len(pairs.child)), self._log_outliers(pairs)
+        for stretch in pairs.stretches:
+            result[stretch.rows] = self._log_together(pairs, stretch, outliers, k)
+        return result
+
+    def _log_together(
+        self, pairs: LineagePairs, stretch: Stretch, outliers: list[Array | None], k: int
+    ) -> Array:
+        """Return log p of all columns at k links."""
+        columns = range(len(self.kernels))
+        logs = (self._log_column(pairs, stretch, outliers, c, k) for c in columns)
+        return sum(logs, start=np.zeros(len(pairs.child[stretch.rows])))
 
     def log_root(self, values: Sequence[Array]) -> Array:
         """Return the log-density of records without a parent (n,)."""
