@@ -25,12 +25,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from density import SETS, dirichlet_process, records, splits
 from outtrees import OutTreeDensity
+from outtrees.bayes.estimator import BayesianOutTree
 from outtrees.datasets import make_spiral
-from outtrees.estimators.bayesian import BayesianOutTree
-from outtrees.learning import fit_em
-from outtrees.learning.variational import fit_variational
-from outtrees.mutations import MUTATIONS
-from outtrees.mutations.posteriors import POSTERIORS
+from outtrees.inference import fit_em
+from outtrees.inference.variational import fit_variational
+from outtrees.models import MUTATIONS
+from outtrees.models.conjugate import POSTERIORS
 
 OURS, DIRICHLET = "BayesianOutTree(mutation='auto')", "BayesianGaussianMixture"
 DENSITY = "OutTreeDensity(mutation='auto')"

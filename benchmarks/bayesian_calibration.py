@@ -17,10 +17,10 @@ import warnings
 
 import numpy as np
 
+from outtrees.bayes.importance import importance_sample
 from outtrees.datasets import make_out_tree
-from outtrees.learning.variational import fit_posterior, variational_trees
-from outtrees.learning.variational_importance import importance_sample
-from outtrees.mutations.posteriors import CategoricalPosterior, GaussianPosterior, PoissonPosterior
+from outtrees.inference.variational import fit_posterior, variational_trees
+from outtrees.models.conjugate import CategoricalPosterior, GaussianPosterior, PoissonPosterior
 
 GIVEN = {
     "mean_prior": [0.0],

@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from outtrees import OutTreeDensity
 from outtrees.datasets import make_spiral
-from outtrees.estimators import OutTreeDensity
-from outtrees.likelihood import OutTreeDistribution
-from outtrees.mutations import GaussianMutation
+from outtrees.inference.likelihood import OutTreeDistribution
+from outtrees.models import GaussianMutation
 
 
 class Stopwatch:

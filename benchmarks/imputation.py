@@ -32,7 +32,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.linear_model import BayesianRidge
 
 from outtrees.datasets import load_diabetes, load_heart, load_liver, load_zoo, make_out_tree
-from outtrees.mutations import CategoricalMutation, GaussianMutation, ProductMutation
+from outtrees.models import CategoricalMutation, GaussianMutation, ProductMutation
 
 REAL = ["heart", "diabetes", "liver", "zoo", "wine", "breast cancer"]
 SETS = [*REAL, "tree", "tree, mixed"]
@@ -211,7 +211,7 @@ FORESTS = {}
 
 def impute(method, X, categorical, seed, name):
     if method == "OutTreeImputer":
-        from outtrees.estimators.imputer import OutTreeImputer
+        from outtrees.imputation.imputer import OutTreeImputer
 
         return OutTreeImputer(categorical=categorical, random_state=seed).fit_transform(X)
     if method == "RandomForest":

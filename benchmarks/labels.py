@@ -3,7 +3,7 @@ than by both SVMs (three principal components, the paper's inputs) and by every 
 attributes). Number by number there are exceptions: docs/labels.md.
 
 The protocol of the paper's section 9 on six character matrices, those of figures 3 and 4 together
-(`outtrees reproduce figure3`, `figure4`; what these have finished in the folder is not run again):
+(`python -m paper figure3`, `figure4`; what these have finished in the folder is not run again):
 each attribute in turn is the label; n records are labelled; half of the others choose each method's
 settings, the other half are the test. Prints error against n for both kinds of input, with the
 settings that tie on the validation half voting, and for one of them at random; and the paired
@@ -25,8 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
-from outtrees.estimators.classifier import OutTreeClassifier
-from outtrees.experiments.label_errors import (
+from outtrees.labels.classifier import OutTreeClassifier
+from outtrees.models import GaussianMutation
+from paper.label_errors import (
     RULES,
     Protocol,
     by_task,
@@ -36,11 +37,10 @@ from outtrees.experiments.label_errors import (
     run_tasks,
     shared_counts,
 )
-from outtrees.experiments.label_methods import BASELINE, OTHERS
-from outtrees.experiments.label_page import FIGURES, NEARBY, chosen_matrices
-from outtrees.experiments.label_picture import draw_means
-from outtrees.experiments.label_tasks import INPUTS, chosen_labels, components, split, targets
-from outtrees.mutations import GaussianMutation
+from paper.label_methods import BASELINE, OTHERS
+from paper.label_page import FIGURES, NEARBY, chosen_matrices
+from paper.label_picture import draw_means
+from paper.label_tasks import INPUTS, chosen_labels, components, split, targets
 
 COUNTS = (4, 8, 12, 16, 20)  # of `--default`
 MAIN = "posterior, wide choice"

@@ -14,8 +14,8 @@ from time import process_time
 
 import numpy as np
 
-from outtrees.estimators.classifier import OutTreeClassifier
-from outtrees.learning.labels import LabelModel, climb_labels
+from outtrees.labels import LabelModel, climb_labels
+from outtrees.labels.classifier import OutTreeClassifier
 
 
 def seconds(call, repeats=3):

@@ -4,9 +4,9 @@ Run: python benchmarks/peers.py [--seeds N] [--out docs/why-exact.png]
 
 Two 2-D Gaussian clusters of 15 records each, unit variance, centres 0 to 60 standard deviations
 apart; log-weight of "u descends from v" = log N(x_u | x_v, I), every record as likely a root.
-Each engine's log Z and edge marginals are compared with ball arithmetic (tests/precise.py). Needs
-python-flint (extra ``test``); measures those of networkx and torch-struct (extra ``peers``) that
-are installed.
+Each engine's log Z and edge marginals are compared with ball arithmetic (tests/oracles/precise.py).
+Needs python-flint (extra ``test``); measures those of networkx and torch-struct (extra ``peers``)
+that are installed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from matplotlib.figure import Figure  # without pyplot it draws with Agg
 from matplotlib.lines import Line2D
 
 from outtrees import OutTreeDistribution
-from outtrees.trees import enumeration
 from outtrees.trees.elimination import Elimination
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from precise import precise_sums
+from oracles import enumeration
+from oracles.precise import precise_sums
 
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "why-exact.png"
 

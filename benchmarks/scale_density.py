@@ -23,8 +23,8 @@ import warnings
 
 import numpy as np
 
+from outtrees import OutTreeClassifier, OutTreeDensity
 from outtrees.datasets import make_spiral
-from outtrees.estimators import OutTreeClassifier, OutTreeDensity
 
 N_NEW = 5000
 

@@ -23,8 +23,8 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
+from outtrees.candidates.approximate import nearly_nearest
 from outtrees.datasets import make_spiral
-from outtrees.learning.candidates.approximate import nearly_nearest
 from outtrees.trees.candidates import CandidateTrees
 
 K = 21  # 20, and the record itself

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from outtrees.mutations.columns import Counts, Drift, Reversion, Sticky, Substitution, Waiting
+from outtrees.models.columns import Counts, Drift, Reversion, Sticky, Substitution, Waiting
 
 ALL_KINDS = ("number", "place", "clock", "reverting", "category", "count", "sequence", "date")
 

@@ -13,27 +13,33 @@ SOURCE = Path(outtrees.__file__).parent
 # A module imports only from lower numbers, its own package, and errors.
 LAYER = {
     "errors": 0,
-    "records": 1,
-    "mutations": 2,
+    "_common": 1,
+    "records": 2,
+    # Bundled data are records.
+    "datasets": 3,
     # Work units know nothing of what they carry.
-    "units": 2,
-    # Model files name classes, and import what a file names; they know none of them.
-    "store": 2,
-    "trees": 3,
-    "likelihood": 4,
-    "learning": 5,
-    "estimators": 6,
-    "views": 7,
+    "parallel": 3,
+    # Model files name classes, and import what a file names; formats take arrays and names.
+    "io": 3,
+    "models": 4,
+    "trees": 4,
+    "candidates": 5,
+    "inference": 6,
+    "imputation": 7,
+    "density": 8,
+    "labels": 8,
+    "bayes": 8,
+    "views": 9,
     # Tables of records need all of the above: models, trees, pictures and files.
-    "ancestry": 8,
-    # Bundled data are records; experiments use the whole library, the command line runs them.
-    "datasets": 1,
-    "experiments": 9,
-    "cli": 10,
-    "__init__": 11,
-    "__main__": 11,
+    "ancestry": 10,
+    "cli": 11,
+    # Old names, for one version.
+    "mutations": 12,
+    "estimators": 12,
+    "__init__": 12,
+    "__main__": 12,
 }
-FORBIDDEN = {("trees", "records"), ("trees", "mutations")}
+FORBIDDEN = {("trees", "records"), ("trees", "models"), ("models", "trees")}
 
 
 def room(path):
@@ -52,7 +58,7 @@ def imported_rooms(path):
                 names = [f"outtrees.{alias.name}" for alias in node.names]
         for name in names:
             parts = name.split(".")
-            if parts[0] == "outtrees":
+            if parts[0] == "outtrees" and len(parts) > 1:
                 yield parts[1]
 
 

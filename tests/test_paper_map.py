@@ -102,7 +102,7 @@ def test_links_lead_somewhere():
 
 
 def test_wrong_names_are_noticed():
-    assert missing_object("outtrees.likelihood.log_likelihod") is not None
+    assert missing_object("outtrees.inference.likelihood.log_likelihod") is not None
     assert missing_object("outtrees.likelyhood.log_likelihood") is not None
     assert missing_object("outtrees.trees.OutTreeDistribution.log_zed") is not None
     assert missing_test("tests/laws/test_tree_laws.py::test_theorem_2") is not None

@@ -15,14 +15,12 @@ from outtrees.errors import (
 if TYPE_CHECKING:
     from outtrees.ancestry import Ancestry
     from outtrees.ancestry.populations import fit_populations
-    from outtrees.estimators import (
-        BayesianOutTree,
-        OutTreeClassifier,
-        OutTreeDensity,
-        OutTreeImputer,
-    )
+    from outtrees.bayes import BayesianOutTree
+    from outtrees.density import OutTreeDensity
+    from outtrees.imputation.imputer import OutTreeImputer
+    from outtrees.io import load, save
+    from outtrees.labels.classifier import OutTreeClassifier
     from outtrees.records import Records, read_matrix, read_records
-    from outtrees.store import load, save
     from outtrees.trees import OutTreeDistribution
 
 __version__ = "0.1.0"
@@ -53,17 +51,17 @@ __all__ = [
 # take longer to import than `outtrees --help` may take.
 _AT_FIRST_USE = {
     "Ancestry": "outtrees.ancestry",
-    "BayesianOutTree": "outtrees.estimators",
-    "OutTreeClassifier": "outtrees.estimators",
-    "OutTreeDensity": "outtrees.estimators",
-    "OutTreeImputer": "outtrees.estimators",
+    "BayesianOutTree": "outtrees.bayes",
+    "OutTreeClassifier": "outtrees.labels.classifier",
+    "OutTreeDensity": "outtrees.density",
+    "OutTreeImputer": "outtrees.imputation.imputer",
     "OutTreeDistribution": "outtrees.trees",
     "Records": "outtrees.records",
     "fit_populations": "outtrees.ancestry.populations",
-    "load": "outtrees.store",
+    "load": "outtrees.io",
     "read_matrix": "outtrees.records",
     "read_records": "outtrees.records",
-    "save": "outtrees.store",
+    "save": "outtrees.io",
 }
 
 

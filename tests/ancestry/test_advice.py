@@ -7,8 +7,8 @@ import pytest
 
 from outtrees import Ancestry
 from outtrees.ancestry.advice import missing_links
-from outtrees.learning.ancestry import fit_lineage, possible_edges, weighed_trees
-from outtrees.mutations.columns import Lineage, Sticky
+from outtrees.ancestry.em import fit_lineage, possible_edges, weighed_trees
+from outtrees.models.columns import Lineage, Sticky
 
 
 def copies(rng, links, T=25, C=40):

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from oracles.enumeration import EnumeratedDistribution
 from outtrees import Ancestry, NoSpanningTreeError, RecordsError
 from outtrees.ancestry.limiting import limited_supports, limited_table
 from outtrees.datasets import make_outbreak
-from outtrees.store import load, save
-from outtrees.trees.enumeration import EnumeratedDistribution
+from outtrees.io import load, save
 
 CASES = {
     "case": ["a", "b", "c", "d", "e"],

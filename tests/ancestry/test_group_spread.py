@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from outtrees import Ancestry, RecordsError
-from outtrees.learning.candidates import choosing
-from outtrees.store import load, save
+from outtrees.candidates import choosing
+from outtrees.io import load, save
 
 KINDS = {"site": "group", "day": "date"}
 SPREADS = {"calm": 0.3, "wild": 3.0}

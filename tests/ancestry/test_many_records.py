@@ -6,8 +6,8 @@ import pytest
 from outtrees import Ancestry, load, save
 from outtrees.ancestry import memory
 from outtrees.ancestry.reporting import dropped_sentence
+from outtrees.candidates.lost import LostMass
 from outtrees.datasets import make_line_list, make_outbreak
-from outtrees.learning.candidates.lost import LostMass
 from outtrees.records import read_records
 
 

@@ -34,7 +34,7 @@ def test_too_many_records_for_all_pairs_is_a_warning(ancestry, monkeypatch):
 
 def test_what_does_not_fit_is_refused_with_a_remedy(ancestry, monkeypatch):
     monkeypatch.setattr("outtrees.ancestry.memory.free_memory", lambda: 1000)
-    monkeypatch.setattr("outtrees.trees.memory.free_memory", lambda: 1000)
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 1000)
     for way, remedy in (("dense", "--candidates knn"), ("knn", "a smaller --n-candidates")):
         result = ancestry("--candidates", way)
         assert result.exit_code == 4

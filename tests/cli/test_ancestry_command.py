@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from outtrees.store import CLASSES
-from outtrees.views.exchange import read_newick
+from outtrees.io import CLASSES
+from outtrees.io.exchange import read_newick
 
 FILES = {"parents.csv", "records.csv", "tree.newick", "tree.nexus", "tree.graphml", "report.html"}
 if "Ancestry" in CLASSES:

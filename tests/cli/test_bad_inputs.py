@@ -82,7 +82,7 @@ def test_55_larger_than_max_bytes(refused, write, command):
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_53_would_not_fit_in_memory(refused, write, command, monkeypatch, tmp_path):
     """Refused before anything is allocated, by --check as well."""
-    monkeypatch.setattr("outtrees.trees.memory.free_memory", lambda: 1000)
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 1000)
     path = write("x.csv", "id,a,c\n" + "".join(f"r{i},{'uv'[i % 2]},{i}.5\n" for i in range(20)))
     path.write_text(path.read_text().replace("r3,v", "r3,"))
     for more in ([], ["--check"], ["--out", tmp_path / "results"]):
@@ -96,7 +96,7 @@ def test_the_library_out_of_memory_is_4_too(refused, table, monkeypatch):
     def no_room(*_, **__):
         raise MemoryError("Unable to allocate 9 TB")
 
-    monkeypatch.setattr("outtrees.estimators.density.OutTreeDensity.fit", no_room)
+    monkeypatch.setattr("outtrees.density.estimator.OutTreeDensity.fit", no_room)
     assert refused("density", table, code=4) == "Unable to allocate 9 TB"
 
 
@@ -283,13 +283,13 @@ def test_what_nobody_foresaw_is_one_line_with_exit_code_1(refused, table, monkey
     def broken(*_, **__):
         raise TypeError("unsupported\noperand")
 
-    monkeypatch.setattr("outtrees.estimators.density.OutTreeDensity.fit", broken)
+    monkeypatch.setattr("outtrees.density.estimator.OutTreeDensity.fit", broken)
     line = refused("density", table, code=1)
     assert line.startswith("unexpected TypeError: unsupported operand; this is a fault")
 
 
 def test_a_command_whose_estimator_is_missing_says_so(refused, table, monkeypatch):
-    monkeypatch.delattr("outtrees.estimators.density.OutTreeDensity")
+    monkeypatch.delattr("outtrees.density.estimator.OutTreeDensity")
     line = refused("density", table)
     assert line.startswith("this command needs OutTreeDensity, which this version of outtrees does")
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from outtrees import OutTreeDensity
 from outtrees.datasets import make_spiral
-from outtrees.estimators import OutTreeDensity
 
 T = 70
 ALL_PAIRS = 8 * 16 * T**2  # bytes of a dense fit
@@ -38,7 +38,7 @@ def command(outtrees, table):
 @pytest.fixture
 def free(monkeypatch):
     def set_free(n):
-        for module in ("estimators.candidates", "trees.memory"):
+        for module in ("candidates.plan", "_common.memory"):
             monkeypatch.setattr(f"outtrees.{module}.free_memory", lambda: n)
 
     return set_free
@@ -68,8 +68,8 @@ def test_too_many_records_for_all_pairs_is_a_warning(command, free, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_does_not_fit_is_refused_before_anything_is_made(command, free, monkeypatch, name):
-    for module in ("density.OutTreeDensity", "classifier.OutTreeClassifier"):
-        monkeypatch.setattr(f"outtrees.estimators.{module}.fit", None)
+    for module in ("density.OutTreeDensity", "labels.classifier.OutTreeClassifier"):
+        monkeypatch.setattr(f"outtrees.{module}.fit", None)
     free(1000)
     for way, remedy in (
         ("dense", "Use --candidates knn, or fewer records."),

@@ -8,7 +8,7 @@ import pytest
 
 import outtrees
 
-COMMANDS = ["ancestry", "populations", "density", "label", "impute", "sample", "show", "reproduce"]
+COMMANDS = ["ancestry", "populations", "density", "label", "impute", "sample", "show"]
 # The command line without the package's own __init__: what it alone imports.
 ALONE = f"""
 import sys, types
@@ -41,7 +41,7 @@ def test_help_of_each_command(outtrees, command):
     for option in ("--quiet", "--json", "--debug"):
         assert option in result.stdout
     # One has seeds of its own, the other nothing random.
-    assert ("--seed" in result.stdout) == (command not in ("reproduce", "show"))
+    assert ("--seed" in result.stdout) == (command != "show")
     if command not in ("sample", "show"):
         assert "--check" in result.stdout
         assert "--jobs" in result.stdout
@@ -50,8 +50,8 @@ def test_help_of_each_command(outtrees, command):
 def test_choices_are_those_of_the_library():
     """Help must not import the library, so the names stand twice."""
     from outtrees.cli import density, impute
-    from outtrees.estimators import imputer
-    from outtrees.mutations import MUTATIONS
+    from outtrees.imputation import imputer
+    from outtrees.models import MUTATIONS
 
     assert list(MUTATIONS) == density.MUTATIONS
     offered = next(p for p in impute.command.params if p.name == "mutation").type.choices

@@ -2,10 +2,10 @@
 
 import pytest
 
+from outtrees._common.memory import free_memory
 from outtrees.cli.cost import Cost, dense_memory
 from outtrees.cli.failing import CommandError
 from outtrees.cli.memory import refuse_too_large
-from outtrees.trees.memory import free_memory
 
 GB = 10**9
 

@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
+from outtrees import OutTreeDensity
 from outtrees.datasets import make_spiral
-from outtrees.estimators import OutTreeDensity
-from outtrees.store import load, save
+from outtrees.io import load, save
 
 
 def rows(path):
@@ -165,7 +165,7 @@ def test_density_of_calendar_dates_and_places(outtrees, tmp_path):
 
 @pytest.mark.parametrize("joint", ["no", "auto"])
 def test_label_finds_the_side(joint, outtrees, mixed, tmp_path):
-    needs("outtrees.estimators.classifier", "OutTreeClassifier")
+    needs("outtrees.labels.classifier", "OutTreeClassifier")
     mixed.write_text(mixed.read_text().replace("t5,,", "t5,9.5,"))
     options = ["--seed", 1, "--json", "--joint", joint, "--out", tmp_path / "l"]
     result = outtrees("label", mixed, "--label", "species", *options)
@@ -181,7 +181,7 @@ def test_label_finds_the_side(joint, outtrees, mixed, tmp_path):
 
 
 def test_label_of_discrete_characters(outtrees, tmp_path):
-    needs("outtrees.estimators.classifier", "OutTreeClassifier")
+    needs("outtrees.labels.classifier", "OutTreeClassifier")
     path = tmp_path / "x.csv"
     lines = [f"a{i},{i % 2},{i % 2},{i % 2},{'?' if i > 9 else 'xy'[i % 2]}" for i in range(14)]
     path.write_text("id,p,q,r,kind\n" + "\n".join(lines) + "\n")
@@ -191,7 +191,7 @@ def test_label_of_discrete_characters(outtrees, tmp_path):
 
 
 def test_impute_keeps_what_is_there(outtrees, mixed, tmp_path):
-    OutTreeImputer = needs("outtrees.estimators.imputer", "OutTreeImputer")
+    OutTreeImputer = needs("outtrees.imputation.imputer", "OutTreeImputer")
     notes = ["note", "", *(f"tree {i}" for i in range(1, 24))]  # hardly recur: ignored
     lines = mixed.read_text().splitlines()
     noted = [line.replace(",", f",{note},", 1) for line, note in zip(lines, notes, strict=True)]
@@ -229,8 +229,8 @@ def test_impute_keeps_what_is_there(outtrees, mixed, tmp_path):
 @pytest.mark.parametrize("command", [["label", "--label", "species"], ["impute"], ["density"]])
 def test_check_runs_nothing(outtrees, mixed, monkeypatch, command):
     mixed.write_text(mixed.read_text().replace("t5,,", "t5,9.5,"))
-    for name in ("density.OutTreeDensity", "classifier.OutTreeClassifier"):
-        monkeypatch.setattr(f"outtrees.estimators.{name}.fit", None, raising=False)
+    for name in ("density.OutTreeDensity", "labels.classifier.OutTreeClassifier"):
+        monkeypatch.setattr(f"outtrees.{name}.fit", None, raising=False)
     result = outtrees(*command, mixed, "--check", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["check"]["fits"] is True

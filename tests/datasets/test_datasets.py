@@ -15,7 +15,7 @@ from outtrees.datasets import (
     make_spiral,
     random_out_tree,
 )
-from outtrees.mutations import GaussianMutation
+from outtrees.models import GaussianMutation
 from outtrees.trees.parents import are_out_trees
 
 
@@ -66,7 +66,7 @@ def test_values_of_known_rows():
         (lambda: make_spiral(0), "n is expected to be an integer >= 1, but got 0"),
         (lambda: make_spiral(True), "n is expected to be an integer"),
         (lambda: make_spiral(noise=-1), "noise is expected to be a number >= 0"),
-        (lambda: make_spiral(random_state="x"), "random_state is expected to be"),
+        (lambda: make_spiral(random_state="x"), "random_state must be None"),
     ],
 )
 def test_refusals(call, message):

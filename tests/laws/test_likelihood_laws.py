@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from outtrees.likelihood import log_likelihood
-from outtrees.mutations import GaussianMutation, MixtureMutation, PoissonMutation
+from outtrees.inference.likelihood import log_likelihood
+from outtrees.models import GaussianMutation, MixtureMutation, PoissonMutation
 
 
 def random_covariance(rng, D):

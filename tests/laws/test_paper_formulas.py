@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
+from oracles.enumeration import all_trees, bordered_laplacian
 from outtrees import OutTreeDistribution
-from outtrees.learning.labels import LabelModel
-from outtrees.learning.variational import lower_bound, variational_trees
-from outtrees.likelihood import log_likelihood, log_posterior_and_gradient
-from outtrees.mutations import GaussianMutation
-from outtrees.mutations.posteriors import GaussianPosterior
-from outtrees.trees.enumeration import all_trees, bordered_laplacian
+from outtrees.inference.likelihood import log_likelihood, log_posterior_and_gradient
+from outtrees.inference.variational import lower_bound, variational_trees
+from outtrees.labels import LabelModel
+from outtrees.models import GaussianMutation
+from outtrees.models.conjugate import GaussianPosterior
 
 X = np.random.default_rng(0).normal(size=(7, 2))
 

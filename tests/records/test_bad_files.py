@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from outtrees._common.files import write_atomically
 from outtrees.errors import OutTreesError, RecordsError
 from outtrees.records import files, read_matrix, read_records
-from outtrees.records.files import read_source, write_atomically
+from outtrees.records.files import read_source
 
 FILES = {
     "empty": (b"", r"^x\.csv has no data rows; it is empty"),

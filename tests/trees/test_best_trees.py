@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from oracles.weightings import clusters, random_weights
 from outtrees import OutTreeDistribution
 from outtrees.trees import arborescence
 from outtrees.trees.arborescence import best_arborescence
 from outtrees.trees.parents import are_out_trees
 from outtrees.trees.probabilities import settled
-from weightings import clusters, random_weights
 
 
 def groups_of(best, node):

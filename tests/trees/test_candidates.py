@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from oracles.weightings import random_weights
 from outtrees import NoSpanningTreeError, OutTreeDistribution
 from outtrees.errors import InvalidWeightsError
 from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.parents import are_out_trees
-from weightings import random_weights
 
 ROOTS = ["single", "any"]
 

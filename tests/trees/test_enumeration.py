@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from oracles import enumeration
+from oracles.enumeration import EnumeratedDistribution, all_trees
+from oracles.weightings import clusters, random_weights
 from outtrees import NoSpanningTreeError, OutTreeDistribution
-from outtrees.trees import enumeration
-from outtrees.trees.enumeration import EnumeratedDistribution, all_trees
 from outtrees.trees.support import edge_is_possible
-from weightings import clusters, random_weights
 
 ROOTS = ["single", "any"]
 

@@ -6,11 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from oracles import enumeration
+from oracles.precise import precise_sums
+from oracles.weightings import chain, clusters, near_reducible, random_weights, star
 from outtrees import OutTreeDistribution
-from outtrees.trees import elimination, enumeration, extended
+from outtrees.trees import elimination, extended
 from outtrees.trees.weights import check
-from precise import precise_sums
-from weightings import chain, clusters, near_reducible, random_weights, star
 
 
 def uniform(rng, T, depth):
@@ -93,7 +94,10 @@ def test_the_papers_determinant_fails_where_elimination_does_not(separation):
     beta, root = np.exp(log_beta), np.exp(log_root)
     with np.errstate(all="ignore"):
         determinant = enumeration.log_z_by_determinant(beta, root)
-        inverse = enumeration.edge_marginals_by_inverse(beta, root)
+        try:
+            inverse = enumeration.edge_marginals_by_inverse(beta, root)
+        except np.linalg.LinAlgError:  # on some processors rounding leaves an exact zero
+            inverse = np.full_like(edge, np.nan)
     assert not abs(determinant - log_z) < 1.0
     assert not np.abs(inverse - edge).max() < 0.1
     dist = OutTreeDistribution(log_beta, log_root)

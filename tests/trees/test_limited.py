@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from oracles.enumeration import EnumeratedDistribution
+from oracles.weightings import random_weights
 from outtrees.errors import NoSpanningTreeError
 from outtrees.trees import limited_kernels as kernels
 from outtrees.trees.candidates import CandidateTrees
-from outtrees.trees.enumeration import EnumeratedDistribution
 from outtrees.trees.limited import _Chain, _Lists, _summary, _surplus, limited_trees
-from weightings import random_weights
 
 
 def listed(log_beta):

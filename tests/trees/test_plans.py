@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from lineages import random_table
+from outtrees.ancestry.em import fit_lineage, possible_edges
+from outtrees.candidates.neighbours import joined, nearest_parents
 from outtrees.datasets import make_spiral
-from outtrees.learning import fit_em
-from outtrees.learning.ancestry import fit_lineage, possible_edges
-from outtrees.learning.candidate_objective import CandidateObjective
-from outtrees.learning.candidates.neighbours import joined, nearest_parents
-from outtrees.learning.labels.candidate_model import CandidateLabelModel
-from outtrees.mutations import GaussianMutation
-from outtrees.mutations.columns import Lineage
+from outtrees.inference import fit_em
+from outtrees.inference.candidate_objective import CandidateObjective
+from outtrees.labels.candidate_model import CandidateLabelModel
+from outtrees.models import GaussianMutation
+from outtrees.models.columns import Lineage
 from outtrees.trees import candidates
 from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.sparse import fronts, plans

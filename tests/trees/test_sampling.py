@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from oracles.enumeration import EnumeratedDistribution, laplacian
+from oracles.weightings import chain, clusters, random_weights, star
 from outtrees import OutTreeDistribution
 from outtrees.trees import extended
-from outtrees.trees.enumeration import EnumeratedDistribution, laplacian
 from outtrees.trees.sampling import (
     _cheapest_core,
     _walk_lengths,
     _wide_walk_lengths,
     sampling_tables,
 )
-from weightings import chain, clusters, random_weights, star
 
 N = 40_000
 WEIGHTINGS = {

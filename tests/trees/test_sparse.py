@@ -10,11 +10,11 @@ from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 from scipy.special import logsumexp
 
+from oracles.enumeration import EnumeratedDistribution
 from outtrees import NoSpanningTreeError, OutTreeDistribution
 from outtrees.errors import InvalidWeightsError
 from outtrees.trees import candidates
 from outtrees.trees.candidates import CandidateTrees
-from outtrees.trees.enumeration import EnumeratedDistribution
 from outtrees.trees.sparse import elimination, fronts, wide
 from outtrees.trees.sparse.components import find_components, inner_problem
 from outtrees.trees.sparse.edges import checked_edges

@@ -8,9 +8,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from scipy.integrate import fixed_quad
 
+from outtrees import OutTreeDensity
 from outtrees.datasets import random_out_tree
-from outtrees.estimators import OutTreeDensity
-from outtrees.likelihood import leaf_log_density
+from outtrees.inference.likelihood import leaf_log_density
 from outtrees.views.layout import tree_columns, tree_rows
 from outtrees.views.matrix import plot_log_likelihoods, plot_support
 from outtrees.views.space import plot_density_3d, wall_densities

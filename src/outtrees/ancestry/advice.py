@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from outtrees.learning.ancestry import LineageFit
-from outtrees.mutations.columns import Waiting
+from outtrees.ancestry.em import LineageFit
+from outtrees.models.columns import Waiting
 from outtrees.records import Column
 from outtrees.records.column import counted
 

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from outtrees._common.random import as_generator
 from outtrees.ancestry import later, limiting, questions, reporting
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.given import known_parents
 from outtrees.errors import RecordsError
-from outtrees.mutations.checks import as_generator
+from outtrees.io.tables import Table
 from outtrees.records import Records
 from outtrees.trees.arguments import check_count
-from outtrees.views.tables import Table
 
 Array = NDArray[np.float64]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from outtrees.ancestry.exponents import learn_exponents
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.given import known_parents, named
+from outtrees.ancestry.limited_exponents import learn_limited_exponents
 from outtrees.errors import NoSpanningTreeError, RecordsError
-from outtrees.learning.exponents import learn_exponents
-from outtrees.learning.limited_exponents import learn_limited_exponents
-from outtrees.mutations.columns import Lineage
+from outtrees.models.columns import Lineage
 from outtrees.trees.arguments import check_count
 
 FEWEST = 20  # known parents; with fewer a fit would only follow its prior

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from outtrees.ancestry.columns import ModelColumn
-from outtrees.learning.candidates import Constraints
-from outtrees.learning.checkpoints import tracked
-from outtrees.learning.stages import Stage, Track
-from outtrees.mutations.columns import Lineage
+from outtrees.candidates import Constraints
+from outtrees.inference.checkpoints import tracked
+from outtrees.inference.stages import Stage, Track
+from outtrees.models.columns import Lineage
 
 
 def tracked_lineage(

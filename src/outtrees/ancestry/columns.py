@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.errors import RecordsError
-from outtrees.mutations.columns import (
+from outtrees.models.columns import (
     ColumnKernel,
     Counts,
     Drift,
@@ -18,7 +18,7 @@ from outtrees.mutations.columns import (
     Substitution,
     Waiting,
 )
-from outtrees.mutations.columns.grouped_drift import with_groups
+from outtrees.models.columns.grouped_drift import with_groups
 from outtrees.records import Column, Records
 from outtrees.records.numbers import is_number
 

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from outtrees._common.random import as_generator
 from outtrees.ancestry import advice, calibrating
 from outtrees.ancestry.answers import Answers
 from outtrees.ancestry.columns import DateOptions, ModelColumn, model_columns
@@ -30,12 +31,11 @@ from outtrees.ancestry.given import (
     row_of,
 )
 from outtrees.ancestry.memory import checked_plan
+from outtrees.candidates import Constraints, PossibleEdges, constraints
+from outtrees.candidates.lost import LostMass, lost_mass
 from outtrees.errors import NoSpanningTreeError, RecordsError
-from outtrees.estimators.validation import check_params
-from outtrees.learning.candidates import Constraints, PossibleEdges, constraints
-from outtrees.learning.candidates.lost import LostMass, lost_mass
+from outtrees.inference.validation import check_params
 from outtrees.records import Records, read_records
-from outtrees.trees.sampling import as_generator
 
 Array = NDArray[np.float64]
 

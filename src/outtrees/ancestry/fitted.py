@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from outtrees.learning.ancestry import PossibleEdges, trees_of
-from outtrees.mutations.columns import Lineage, LineagePairs
+from outtrees.ancestry.em import PossibleEdges, trees_of
+from outtrees.models.columns import Lineage, LineagePairs
 from outtrees.records import Records
 from outtrees.trees.candidates import CandidateTrees
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from outtrees.ancestry.checkpoints import fingerprint, tracked_lineage
 from outtrees.ancestry.columns import ModelColumn
-from outtrees.learning.ancestry import LineageFit, fit_candidates, fit_lineage
-from outtrees.learning.candidates import Constraints, PossibleEdges, all_edges
-from outtrees.learning.stages import Track
-from outtrees.mutations.columns import Lineage
+from outtrees.ancestry.em import LineageFit, fit_candidates, fit_lineage
+from outtrees.candidates import Constraints, PossibleEdges, all_edges
+from outtrees.inference.stages import Track
+from outtrees.models.columns import Lineage
 
 
 def fit_table(

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.ancestry.columns import ModelColumn
+from outtrees.candidates import Constraints
 from outtrees.errors import NoSpanningTreeError, RecordsError
-from outtrees.learning.candidates import Constraints
-from outtrees.mutations.columns import Distances, GivenWeights, Waiting
+from outtrees.models.columns import Distances, GivenWeights, Waiting
 from outtrees.records import Records, read_matrix
 
 Array = NDArray[np.float64]

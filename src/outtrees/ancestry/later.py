@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from outtrees.ancestry.columns import check_alike, date_cells, recoded
 from outtrees.errors import RecordsError
-from outtrees.mutations.columns import GroupedDrift
-from outtrees.mutations.columns.grouped_drift import with_groups
+from outtrees.models.columns import GroupedDrift
+from outtrees.models.columns.grouped_drift import with_groups
 from outtrees.records import Column, Records, read_records
 from outtrees.records.places import project
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.questions import ranked
 from outtrees.errors import NoSpanningTreeError
+from outtrees.io.tables import Table
 from outtrees.trees.limited import limited_trees
-from outtrees.views.tables import Table
 
 Array = NDArray[np.float64]
 _MIXED = 1.05  # the largest R̂ of chains that agree

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees.estimators.candidates import Plan
+from outtrees._common.memory import free_memory
+from outtrees.candidates.plan import Plan
 from outtrees.records import Records
-from outtrees.trees.memory import free_memory
 
 # Measured peaks: the engine's arrays of a forest (5.5) and about a dozen edge-length arrays.
 _ARRAYS = 18

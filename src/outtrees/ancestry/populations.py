@@ -13,16 +13,16 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from outtrees._common.random import as_generator
 from outtrees.ancestry.estimator import Ancestry
 from outtrees.ancestry.population_records import Populations, digest_of
 from outtrees.errors import RecordsError
-from outtrees.estimators.validation import check_params
-from outtrees.mutations.checks import as_generator
+from outtrees.inference.validation import check_params
+from outtrees.io.table_files import to_csv
+from outtrees.io.tables import Table
+from outtrees.parallel import RunFolder, run_units_into
 from outtrees.records import Records, read_records
 from outtrees.records.column import first_ten
-from outtrees.units import RunFolder, run_units_into
-from outtrees.views.exchange_table import to_csv
-from outtrees.views.tables import Table
 
 PARENTS, LABELS, POPULATIONS = "parents.csv", "labels.csv", "populations.csv"
 # Up to so many records all pairs take part, as in `Ancestry`. That this machine has little memory

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from outtrees.ancestry.fitted import Fitted
-from outtrees.learning.candidates.choices import log_sums
-from outtrees.learning.messages import draw_states
-from outtrees.mutations.columns import Sticky, Waiting
+from outtrees.candidates.choices import log_sums
+from outtrees.inference.messages import draw_states
+from outtrees.io.tables import Table
+from outtrees.models.columns import Sticky, Waiting
 from outtrees.records.column import counted
-from outtrees.views.tables import Table
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

@@ -10,13 +10,13 @@ import numpy as np
 
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.questions import log_density, ranked_parents
-from outtrees.learning.candidates.choices import log_sums
-from outtrees.learning.candidates.lost import LostMass
-from outtrees.mutations.columns import GroupedDrift, Sticky, Substitution, Waiting
+from outtrees.candidates.choices import log_sums
+from outtrees.candidates.lost import LostMass
+from outtrees.io import exchange
+from outtrees.io.tables import Table
+from outtrees.models.columns import GroupedDrift, Sticky, Substitution, Waiting
 from outtrees.records.column import counted
-from outtrees.views import exchange
 from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
-from outtrees.views.tables import Table
 
 _LEAST_SUPPORT = 1e-3  # candidates below this are not in the report
 _EPOCH = date(1970, 1, 1)

@@ -75,8 +75,8 @@ def dense_memory(n: int, more: int = 2) -> int:
 
 def told_beforehand(screen: Screen, cost: Cost, check: bool) -> bool:
     """Refuse what does not fit into memory; with --check print the estimate and return True."""
-    from outtrees.records.files import size_text
-    from outtrees.trees.memory import free_memory
+    from outtrees._common.files import size_text
+    from outtrees._common.memory import free_memory
 
     free = free_memory()
     if check:

@@ -16,7 +16,7 @@ from outtrees.cli.options import (
 )
 from outtrees.cli.scheduler import check_scheduler, scheduler_option, spread_over
 
-# As named in `outtrees.mutations.MUTATIONS`, which is not imported for the sake of --help.
+# As named in `outtrees.models.MUTATIONS`, which is not imported for the sake of --help.
 MUTATIONS = [
     "gaussian",
     "parzen",
@@ -95,9 +95,9 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
     from outtrees.cli.cost import planned_cost, told_beforehand
     from outtrees.cli.design import by_kinds, design, refuse_missing, remember_columns
     from outtrees.cli.running import estimator, tell_dropped_mass
-    from outtrees.estimators.density_candidates import density_plan
+    from outtrees.density.candidate_density import density_plan
 
-    OutTreeDensity = estimator("outtrees.estimators.density", "OutTreeDensity")
+    OutTreeDensity = estimator("outtrees.density.estimator", "OutTreeDensity")
     chosen = options["mutation"]
     found = design(records, codes=chosen in ("kinds", "categorical"))
     if options["missing"] == "error":
@@ -142,7 +142,7 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
 def _saved(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
     """Return the saved model and the log-densities it gives to the records."""
     from outtrees.cli.failing import CommandError
-    from outtrees.store import load
+    from outtrees.io import load
 
     if options["checkpoint"] is not None:
         raise CommandError("--checkpoint keeps a fit, but with --model there is none; leave it out")

@@ -121,7 +121,7 @@ def by_kinds(found: Design, numbers: str) -> Any:
     numbers : str
         The mutation for columns of numbers.
     """
-    from outtrees.mutations import CategoricalMutation, ProductMutation, make_mutation
+    from outtrees.models import CategoricalMutation, ProductMutation, make_mutation
 
     if not found.discrete:
         return numbers

@@ -23,22 +23,11 @@ COMMANDS = {
     "impute": "outtrees.cli.impute",
     "sample": "outtrees.cli.sample",
     "show": "outtrees.cli.show",
-    "reproduce": "outtrees.cli.reproduce",
 }
 
 
-class LazyGroup(click.Group):
-    """Commands that are imported when their name is used, and failures told in one line."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands, in the order of the help."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name, None if there is none."""
-        if cmd_name not in COMMANDS:
-            return None
-        return importlib.import_module(COMMANDS[cmd_name]).command
+class OrderlyCommand(click.Command):
+    """A command that ends in one line and an exit code, whatever goes wrong."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends it before click prints an empty line."""
@@ -76,6 +65,20 @@ class LazyGroup(click.Group):
             click.echo(f"outtrees: {one_line(error)}", err=True)
             return exit_code(error)
         return code if isinstance(code, int) else 0
+
+
+class LazyGroup(OrderlyCommand, click.Group):
+    """Commands that are imported when their name is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        return importlib.import_module(COMMANDS[cmd_name]).command
 
 
 def _steady_streams() -> None:

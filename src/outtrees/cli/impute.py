@@ -47,7 +47,7 @@ def command(**options: Any) -> None:
     from outtrees.records.reading import read_cells
 
     with running("impute", options) as screen:
-        OutTreeImputer = estimator("outtrees.estimators.imputer", "OutTreeImputer")
+        OutTreeImputer = estimator("outtrees.imputation.imputer", "OutTreeImputer")
         if options["out"] is not None:
             check_folder(options["out"], FILES)
         records = load_records(options)

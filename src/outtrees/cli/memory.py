@@ -7,7 +7,7 @@ from outtrees.cli.failing import CommandError
 
 def refuse_too_large(what: str, needed: int, free: int | None, remedy: str) -> None:
     """Raise an error with exit code 4 if more memory is needed than there is."""
-    from outtrees.records.files import size_text
+    from outtrees._common.files import size_text
 
     if free is not None and needed > free:
         raise CommandError(

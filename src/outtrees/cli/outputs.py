@@ -16,27 +16,27 @@ Writer = Callable[[Path], Any]
 
 def csv_writer(columns: Mapping[str, Any]) -> Writer:
     """Return what writes a table as CSV that no spreadsheet executes."""
-    from outtrees.views.exchange import write_csv
+    from outtrees.io.exchange import write_csv
 
     return lambda path: write_csv(path, dict(columns))
 
 
 def text_writer(text: str) -> Writer:
     """Return what writes a text."""
-    from outtrees.views.exchange import write_text
+    from outtrees.io.exchange import write_text
 
     return lambda path: write_text(path, text)
 
 
 def model_writer(screen: Screen, model: Any) -> dict[str, Writer]:
     """Return the writer of the model file; none, with a warning, for a model without a format."""
-    from outtrees import store
+    from outtrees.io import CLASSES, save
 
     name = type(model).__name__
-    if name not in store.CLASSES:
+    if name not in CLASSES:
         screen.warn(f"no {MODEL}: {name} cannot be saved yet; keep the command and the seed")
         return {}
-    return {MODEL: lambda path: store.save(model, path)}
+    return {MODEL: lambda path: save(model, path)}
 
 
 def write_files(screen: Screen, folder: str | None, writers: Mapping[str, Writer]) -> None:

@@ -28,9 +28,9 @@ def command(**options: Any) -> None:
     """
     from outtrees.cli.failing import CommandError
     from outtrees.cli.running import running
+    from outtrees.io import load
+    from outtrees.io.exchange import to_csv, write_csv
     from outtrees.records.column import counted
-    from outtrees.store import load
-    from outtrees.views.exchange import to_csv, write_csv
 
     with running("sample", options) as screen:
         if str(options["out"]).lower().endswith(_OTHER_FORMATS):

@@ -32,7 +32,7 @@ def spread_over(address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
-    from outtrees.units.scheduler import on_scheduler
+    from outtrees.parallel.scheduler import on_scheduler
 
     with on_scheduler(address):
         yield

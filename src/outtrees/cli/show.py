@@ -17,7 +17,7 @@ from outtrees.cli.options import Size, common_options
 def command(**options: Any) -> None:
     """What a saved MODEL is, what it learned from, and what it learned."""
     from outtrees.cli.running import running
-    from outtrees.store import load
+    from outtrees.io import load
 
     with running("show", options) as screen:
         model = load(options["model"], max_bytes=options["max_bytes"])

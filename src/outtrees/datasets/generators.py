@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.random import as_generator
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
@@ -33,7 +35,7 @@ def random_out_tree(n: int, random_state: Any = None) -> Ints:
     >>> random_out_tree(6, random_state=0)
     array([ 5, -1,  3,  1,  3,  1])
     """
-    rng = _generator(random_state)
+    rng = as_generator(random_state)
     n = _count("n", n)
     neighbours: list[list[int]] = [[] for _ in range(n)]
     sequence = rng.integers(n, size=max(n - 2, 0)).tolist()
@@ -76,7 +78,7 @@ def make_out_tree(n: int, mutation: Sampler, random_state: Any = None) -> tuple[
 
     Examples
     --------
-    >>> from outtrees.mutations import GaussianMutation
+    >>> from outtrees.models import GaussianMutation
     >>> walk = GaussianMutation(
     ...     transition="identity", mutation_cov=np.eye(2), root_mean=[0, 0], root_cov=np.eye(2)
     ... )
@@ -84,7 +86,7 @@ def make_out_tree(n: int, mutation: Sampler, random_state: Any = None) -> tuple[
     >>> X.shape, int((parents == -1).sum())
     ((100, 2), 1)
     """
-    rng = _generator(random_state)
+    rng = as_generator(random_state)
     parents = random_out_tree(n, rng)
     root = np.flatnonzero(parents == -1)
     first = mutation.sample_root(1, rng)
@@ -115,7 +117,7 @@ def make_spiral(n: int = 534, noise: float = 0.05, random_state: Any = 0) -> Flo
     >>> make_spiral().shape
     (534, 3)
     """
-    rng = _generator(random_state)
+    rng = as_generator(random_state)
     n = _count("n", n)
     if not (isinstance(noise, (int, float, np.number)) and 0 <= noise < np.inf):
         raise ValueError(f"noise is expected to be a number >= 0, but got {noise!r}.")
@@ -128,15 +130,3 @@ def _count(name: str, value: object) -> int:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} is expected to be an integer >= 1, but got {value!r}.")
     return int(value)
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31, size=4))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            "random_state is expected to be None, an integer >= 0, a numpy Generator or a "
-            f"RandomState, but got {random_state!r}."
-        ) from error

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from outtrees._common.files import size_text
 from outtrees.errors import RecordsError
 from outtrees.records.column import quoted, shown
-from outtrees.records.files import Source, size_text
+from outtrees.records.files import Source
 from outtrees.records.table import Table, check_names
 
 IN_MEMORY = "table in memory"

@@ -10,16 +10,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outtrees._common.memory import free_memory
+from outtrees._common.random import RandomState, as_generator
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees.candidate_groups import DenseGroups
 from outtrees.trees.candidate_ranking import best_of_parts
 from outtrees.trees.candidate_support import edge_is_possible
 from outtrees.trees.conditioning import record_number
 from outtrees.trees.distribution import Consensus, Tree
-from outtrees.trees.memory import free_memory
 from outtrees.trees.parents import are_out_trees, check_parents
 from outtrees.trees.probabilities import read_only
-from outtrees.trees.sampling import RandomState, as_generator
 from outtrees.trees.sparse.edges import checked_edges
 from outtrees.trees.sparse.plans import Plan
 from outtrees.trees.sparse.ranking import best_of_list

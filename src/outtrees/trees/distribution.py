@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outtrees._common.random import RandomState, as_generator
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees import elimination, extended, support, weights
 from outtrees.trees.arborescence import certified_arborescence, total_weight
@@ -20,7 +21,7 @@ from outtrees.trees.parents import are_out_trees, check_parents
 from outtrees.trees.probabilities import read_only, settled, weighted
 from outtrees.trees.ranking import ranked_arborescences
 from outtrees.trees.root_count import root_count_distribution
-from outtrees.trees.sampling import RandomState, SamplingTables, as_generator, sampling_tables
+from outtrees.trees.sampling import SamplingTables, sampling_tables
 from outtrees.trees.weights import Floats, Ints
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outtrees._common.random import RandomState, as_generator
 from outtrees.errors import NoSpanningTreeError
 from outtrees.trees.arguments import check_count
 from outtrees.trees.candidates import CandidateTrees
-from outtrees.trees.sampling import RandomState, as_generator
 from outtrees.trees.weights import Floats, Ints
 
 _BATCHES = 20  # of each chain, for the Monte-Carlo error

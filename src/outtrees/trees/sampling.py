@@ -36,7 +36,6 @@ from outtrees.trees.elimination import Elimination
 from outtrees.trees.extended import Exponents, ExtendedElimination, Numbers, doubles, logs, split
 from outtrees.trees.weights import Floats, Ints
 
-RandomState = int | np.random.Generator | np.random.RandomState | None
 # Rates, shares and pivots of the extended range, mantissas and exponents in turn.
 Wide = tuple[Floats, Exponents, Floats, Exponents, Floats, Exponents]
 # P(a column drawn at random stays what it is), and what it becomes if not.
@@ -86,19 +85,6 @@ class SamplingTables:
             bring_back_ways(*[state, core, *turns, parents, first, after, via, below, made])
             finish_by_walks(state, *self.walk, parents, below)
         renumber(self.order, parents, trees)
-
-
-def as_generator(random_state: RandomState) -> np.random.Generator:
-    """Return a generator for any of scikit-learn's and NumPy's ways to seed one."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ValueError(
-            "random_state must be None, an integer of at least 0 or a NumPy generator; got "
-            f"{random_state!r}"
-        ) from None
 
 
 def sampling_tables(

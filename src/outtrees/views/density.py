@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from outtrees.likelihood import leaf_log_density
+from outtrees.inference.likelihood import leaf_log_density
 
 
 def plot_density(
@@ -40,7 +40,7 @@ def plot_density(
 
     Examples
     --------
-    >>> from outtrees.estimators import OutTreeDensity
+    >>> from outtrees import OutTreeDensity
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
     >>> ax = plot_density(OutTreeDensity().fit(X))
     >>> ax.get_title()
@@ -81,7 +81,7 @@ def plot_trace(estimator: Any, ax: Any = None) -> Any:
 
     Examples
     --------
-    >>> from outtrees.estimators import OutTreeDensity
+    >>> from outtrees import OutTreeDensity
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
     >>> plot_trace(OutTreeDensity().fit(X)).get_ylabel()
     'log-likelihood + log prior'

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.likelihood import leaf_log_density
+from outtrees.inference.likelihood import leaf_log_density
 from outtrees.views.trees import new_axes
 
 
@@ -41,7 +41,7 @@ def plot_density_3d(
 
     Examples
     --------
-    >>> from outtrees.estimators import OutTreeDensity
+    >>> from outtrees import OutTreeDensity
     >>> X = np.random.default_rng(0).normal(size=(30, 3))
     >>> ax = plot_density_3d(OutTreeDensity("parzen").fit(X), n_grid=8)
     >>> ax.get_title()

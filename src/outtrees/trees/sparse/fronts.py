@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from outtrees.trees.memory import free_memory
+from outtrees._common.memory import free_memory
 from outtrees.trees.weights import Ints
 
 _SMALL = 64  # components up to this size are one front: no order could gain anything

@@ -1,0 +1,8 @@
+"""Names of types that every room uses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]

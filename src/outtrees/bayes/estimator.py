@@ -1,0 +1,462 @@
+"""Variational Bayes over trees and parameters, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from outtrees._common.random import as_generator
+from outtrees._common.types import Array
+from outtrees.bayes.evidence import (
+    EvidenceTable,
+    compare_evidence,
+    following_the_tree,
+)
+from outtrees.bayes.importance import (
+    ImportanceSample,
+    importance_sample,
+    trees_given,
+)
+from outtrees.bayes.stacking import default_families, stack_posteriors
+from outtrees.datasets.generators import make_out_tree
+from outtrees.inference.validation import (
+    check_params,
+    check_records,
+    warn_of_degenerate_records,
+)
+from outtrees.inference.variational import (
+    VariationalFit,
+    fit_posterior,
+    lower_bound,
+    variational_trees,
+)
+from outtrees.models.base import Mutation
+from outtrees.models.conjugate import (
+    POSTERIORS,
+    GaussianPosterior,
+    MixturePosterior,
+    Posterior,
+    make_posterior,
+)
+from outtrees.models.conjugate.parameters import parameter_quantiles
+from outtrees.trees import OutTreeDistribution
+from outtrees.trees.weights import Ints
+
+_CELLS_AT_ONCE = 2**22  # pairs whose log-densities are held at once: 32 MB
+_PRIORS = (
+    "weight_concentration_prior",
+    "mean_precision_prior",
+    "mean_prior",
+    "degrees_of_freedom_prior",
+    "covariance_prior",
+)
+
+
+class PosteriorDraw(NamedTuple):
+    """One draw of parameters, and of a tree given them."""
+
+    mutation: Mutation
+    parents: Ints  # (T,), −1 at the root
+
+
+class BayesianOutTree(DensityMixin, BaseEstimator):
+    """Posterior over trees and parameters of records that each descend from another.
+
+    Fitting raises a lower bound of the evidence p(X), with the tree summed and the parameters
+    integrated out (paper, section 6). The density of a new record is
+    (1/T) Σ_v ∫ q(θ) p(x | x_v, θ) dθ, an average of Student-t kernels for a Gaussian mutation.
+
+    Parameters
+    ----------
+    mutation : str or Posterior, default="gaussian"
+        How a child differs from its parent: "gaussian", "parzen", "iid", "kernel" (a smooth
+        function of the parent), "mixture", "columns" (each column by itself), "categorical",
+        "poisson", or a posterior from `outtrees.models.conjugate` with priors of its own.
+        "auto" fits seven families once each, and mixes them with the weights that predict every
+        record best from all others.
+    n_components : int or None, default=None
+        The number of clouds of a "mixture"; those not needed empty out. None: 1.
+    weight_concentration_prior : float or None, default=None
+    mean_precision_prior : float or None, default=None
+    mean_prior : array of shape (D,) or None, default=None
+    degrees_of_freedom_prior : float or None, default=None
+    covariance_prior : array of shape (D, D) or None, default=None
+        As in scikit-learn's BayesianGaussianMixture, for a mutation given by its name that has
+        them; None scales them by the data. All others are options of the posteriors.
+    max_iter : int, default=200
+    tol : float, default=1e-4
+        The fit ends after two steps in a row that raise the bound by tol nats or less.
+    n_init : int, default=1
+        The number of starts where the start is random ("mixture", "columns", "kernel" with fewer
+        landmarks than records).
+    n_jobs : int, default=None
+        The number of families fitted at the same time for "auto".
+    random_state : int, RandomState, Generator or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    posterior_ : Posterior
+        q over the parameters of the conditional, with its prior.
+    X_ : array of shape (T, D)
+        The training records.
+    lower_bound_ : float
+        Bound of log p(X), nats.
+    lower_bounds_ : array of shape (n_iter_ + 1,)
+        At the start and after each step; they never fall. One entry for "auto".
+    n_iter_, n_evaluations_ : int
+    converged_ : bool
+    weights_ : array
+        Expected weights of the components, for mixtures and "auto".
+    candidates_ : dict
+        For "auto": `names`, `weight`, `lower_bound` and `log_density` (the sum over records of
+        their leave-one-out log-densities) of the families.
+    tree_ : OutTreeDistribution
+        q over the out-trees of the training records.
+    edge_marginals_, root_marginals_ : arrays of shape (T, T) [child, parent] and (T,)
+    n_features_in_ : int
+    feature_names_in_ : array of shape (D,)
+
+    Notes
+    -----
+    q(tree) q(θ) leaves out how trees and parameters depend on each other, so intervals of
+    parameters tend to be too narrow: `importance` corrects them and says by how much.
+
+    Examples
+    --------
+    >>> from outtrees.datasets import make_spiral
+    >>> X = make_spiral(100)
+    >>> model = BayesianOutTree("parzen").fit(X)
+    >>> model.converged_, model.score_samples(X[:2]).shape
+    (True, (2,))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "mutation": [StrOptions({"auto", *POSTERIORS}), Posterior],
+        "n_components": [Interval(Integral, 0, None, closed="left"), None],
+        "weight_concentration_prior": [Interval(Real, 0, None, closed="neither"), None],
+        "mean_precision_prior": [Interval(Real, 0, None, closed="neither"), None],
+        "mean_prior": ["array-like", None],
+        "degrees_of_freedom_prior": [Interval(Real, 0, None, closed="neither"), None],
+        "covariance_prior": ["array-like", None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        mutation: str | Posterior = "gaussian",
+        *,
+        n_components: int | None = None,
+        weight_concentration_prior: float | None = None,
+        mean_precision_prior: float | None = None,
+        mean_prior: Any = None,
+        degrees_of_freedom_prior: float | None = None,
+        covariance_prior: Any = None,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        n_init: int = 1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.mutation = mutation
+        self.n_components = n_components
+        self.weight_concentration_prior = weight_concentration_prior
+        self.mean_precision_prior = mean_precision_prior
+        self.mean_prior = mean_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.covariance_prior = covariance_prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        known = isinstance(self.mutation, Posterior) or self.mutation in POSTERIORS
+        tags.input_tags.allow_nan = known and make_posterior(self.mutation).allows_missing
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit q over trees and parameters to the records.
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+            At least two records.
+        y : ignored
+        """
+        check_params(self)
+        template = self._template()
+        allows_missing = template is not None and template.allows_missing
+        records = check_records(self, X, allows_missing=allows_missing, reset=True)
+        if template is None or hasattr(template, "reg_covar"):
+            watched = GaussianPosterior() if template is None else template
+            warn_of_degenerate_records(records, watched, getattr(self, "feature_names_in_", None))  # type: ignore[arg-type]
+        for name in ("posterior_", "_tree", "candidates_", "weights_"):
+            self.__dict__.pop(name, None)
+        if template is None:
+            fit = self._stacked(records)
+        else:
+            fit = fit_posterior(
+                template,
+                records,
+                n_init=self.n_init,
+                random_state=self.random_state,
+                **self._fit_options(),
+            )
+        self.X_ = records
+        self.lower_bounds_ = fit.lower_bounds
+        self.lower_bound_ = fit.lower_bound
+        self.n_iter_ = fit.n_iter
+        self.n_evaluations_ = fit.n_evaluations
+        self.converged_ = fit.converged
+        if isinstance(fit.posterior, MixturePosterior):
+            self.weights_ = fit.posterior.weights
+        self.posterior_ = fit.posterior  # last: an interrupted fit leaves an estimator not fitted
+        if not fit.converged:
+            warnings.warn(
+                f"BayesianOutTree did not converge in max_iter={self.max_iter} steps "
+                f"(tol={self.tol:g} nats); raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    # Densities ---------------------------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the log-density of each record with parameters integrated out, shape (n,).
+
+        log (1/T) Σ_v ∫ q(θ) p(x | x_v, θ) dθ: normalised exactly, and the same whatever other
+        records are in X. O(n T D).
+        """
+        records = self._known(X)
+        result = np.empty(len(records))
+        step = max(1, _CELLS_AT_ONCE // len(self.X_))
+        for low in range(0, len(records), step):
+            rows = slice(low, low + step)
+            log_pairs = self.posterior_.log_predictive(records[rows], self.X_)
+            result[rows] = logsumexp(log_pairs, axis=1)
+        return result - np.log(len(self.X_))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the sum of the log-densities of the records."""
+        return float(self.score_samples(X).sum())
+
+    def log_predictive(self, X: Any) -> float:
+        """Return the difference of the bounds of `X_` with and without X, q(θ) held as it is.
+
+        The paper's ratio p(X_ ∪ X) / p(X_) (section 4) under q. It is **not** a normalised density.
+        O((T + n)³).
+        """
+        records = self._known(X)
+        together = np.vstack([self.X_, records])
+        return lower_bound(self.posterior_, together) - lower_bound(self.posterior_, self.X_)
+
+    # Trees and draws ---------------------------------------------------------------------------
+
+    @property
+    def tree_(self) -> OutTreeDistribution:
+        """q over the out-trees of the training records."""
+        check_is_fitted(self, "posterior_")
+        if "_tree" not in self.__dict__:
+            self._tree = variational_trees(self.posterior_, self.X_)
+        return self._tree
+
+    @property
+    def edge_marginals_(self) -> Array:
+        """P(training record u descends directly from v) under q, (T, T) [child, parent]."""
+        return self.tree_.edge_marginals
+
+    @property
+    def root_marginals_(self) -> Array:
+        """P(training record r is the root) under q, (T,)."""
+        return self.tree_.root_marginals
+
+    def sample_trees(self, n_trees: int = 1, random_state: Any = None) -> Ints:
+        """Return out-trees of the training records from q, (n_trees, T) parents."""
+        return self.tree_.sample(n_trees, random_state)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Ints]:
+        """Return a new population and its parents, its parameters drawn from q.
+
+        The root's parameters are drawn given a root drawn from q(r). Nothing of `X_` is reused
+        (paper, section 2).
+
+        Returns
+        -------
+        X : array of shape (n_samples, D)
+        parents : array of shape (n_samples,), −1 at the root
+        """
+        check_is_fitted(self, "posterior_")
+        rng = as_generator(random_state)
+        roots = self.root_marginals_ / self.root_marginals_.sum()
+        root = self.X_[rng.choice(len(self.X_), p=roots)]
+        return make_out_tree(n_samples, self.posterior_.draw(rng, root), rng)
+
+    def sample_posterior(
+        self, n_draws: int = 1, random_state: Any = None, *, corrected: bool = False
+    ) -> list[PosteriorDraw]:
+        """Return draws of (parameters, tree): θ from q, then a tree given θ exactly.
+
+        With `corrected` θ is chosen among 10 · n_draws (at least 200) draws with their importance
+        weights, so that the pairs follow the exact posterior as far as `importance` says they can.
+        O(n_draws T³).
+        """
+        check_is_fitted(self, "posterior_")
+        rng = as_generator(random_state)
+        if corrected:
+            sample = importance_sample(self.posterior_, self.X_, max(200, 10 * n_draws), rng)
+            chosen = rng.choice(len(sample.weights), size=n_draws, p=sample.weights)
+            mutations = [sample.mutations[i] for i in chosen]
+        else:
+            mutations = [self.posterior_.draw(rng) for _ in range(n_draws)]
+        return [
+            PosteriorDraw(m, trees_given(self.posterior_, m, self.X_).sample(1, rng)[0])
+            for m in mutations
+        ]
+
+    def importance(self, n_draws: int = 200, random_state: Any = None) -> ImportanceSample:
+        """Return draws of θ reweighted to the exact posterior, with their effective number.
+
+        See `outtrees.bayes.importance.importance_sample`. O(n_draws T³).
+        """
+        check_is_fitted(self, "posterior_")
+        return importance_sample(self.posterior_, self.X_, n_draws, random_state)
+
+    def credible_intervals(
+        self,
+        level: float = 0.9,
+        n_draws: int = 1000,
+        random_state: Any = None,
+        *,
+        sample: ImportanceSample | None = None,
+    ) -> dict[str, Array]:
+        """Return for each parameter an array with low, median and high in the first axis.
+
+        Equal tails, from draws of q; from the weighted draws of `importance` if `sample` is
+        given. Sampled. Of components of a mixture that are alike, labels mean nothing.
+        """
+        check_is_fitted(self, "posterior_")
+        if not 0 < level < 1:
+            raise ValueError(f"level is expected between 0 and 1, but got {level!r}.")
+        if sample is None:
+            rng = as_generator(random_state)
+            mutations = [self.posterior_.draw(rng) for _ in range(n_draws)]
+            weights = np.full(n_draws, 1.0 / n_draws)
+        else:
+            mutations, weights = sample.mutations, sample.weights
+        return parameter_quantiles(mutations, weights, [(1 - level) / 2, 0.5, (1 + level) / 2])
+
+    def evidence(
+        self,
+        candidates: Mapping[str, str | Posterior] | Iterable[str] | None = None,
+        *,
+        columns: Mapping[str, Sequence[int]] | None = None,
+    ) -> EvidenceTable:
+        """Return a table of bounds of the evidence of the training records, best first.
+
+        Parameters
+        ----------
+        candidates : mapping of names to mutations, or names of mutations
+            Families to compare; by default "gaussian", "parzen" and "iid".
+        columns : mapping of names to positions of columns
+            Instead of families: which columns are inherited. In each model those columns follow
+            this estimator's mutation given the parent, and the others are drawn afresh for each
+            record; "none" (all columns drawn afresh) is added.
+        """
+        check_is_fitted(self, "posterior_")
+        D = self.X_.shape[1]
+        if columns is not None:
+            family = self._template()
+            models: dict[str, Posterior] = {
+                name: following_the_tree(chosen, D, family) for name, chosen in columns.items()
+            }
+            models["none"] = following_the_tree([], D)
+        else:
+            offered = ("gaussian", "parzen", "iid") if candidates is None else candidates
+            pairs = offered if isinstance(offered, Mapping) else {name: name for name in offered}
+            models = {str(name): make_posterior(value) for name, value in pairs.items()}
+        return compare_evidence(
+            models,
+            self.X_,
+            n_init=self.n_init,
+            random_state=self.random_state,
+            **self._fit_options(),
+        )
+
+    # Inside ------------------------------------------------------------------------------------
+
+    def _known(self, X: Any) -> Array:
+        check_is_fitted(self, "posterior_")
+        allows_missing = self.posterior_.allows_missing
+        return check_records(self, X, allows_missing=allows_missing, reset=False)
+
+    def _fit_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("max_iter", "tol", "verbose")}
+
+    def _template(self) -> Posterior | None:
+        """Return the posterior to be fitted with the priors given here; None for "auto"."""
+        given = {name: getattr(self, name) for name in _PRIORS if getattr(self, name) is not None}
+        if self.n_components is not None:
+            given["n_components"] = self.n_components
+        auto = isinstance(self.mutation, str) and self.mutation == "auto"
+        made = None if auto else make_posterior(self.mutation)
+        named = isinstance(self.mutation, str) and not auto
+        has = {field.name for field in fields(made)} if named else set()  # type: ignore[arg-type]
+        options = {}
+        for name, value in given.items():
+            key = "n_iid" if name == "n_components" else name
+            if key == "n_iid" and key not in has and value == 1:
+                continue  # all others have one component
+            if key not in has:
+                raise ValueError(
+                    f"{name}={value!r} is no prior of mutation={self.mutation!r} that can be given "
+                    "here; make a posterior from outtrees.models.conjugate with it, or leave "
+                    "it out"
+                )
+            options[key] = value
+        return None if made is None else replace(made, **options)  # type: ignore[type-var]
+
+    def _stacked(self, X: Array) -> VariationalFit:
+        """Return the mixture of the default families as one fit of no steps of its own."""
+        stack = stack_posteriors(
+            default_families(len(X)),
+            X,
+            n_jobs=self.n_jobs,
+            n_init=self.n_init,
+            random_state=self.random_state,
+            **self._fit_options(),
+        )
+        self.candidates_ = {
+            "names": stack.candidates,
+            "weight": stack.weights,
+            "lower_bound": np.array([fit.lower_bound for fit in stack.fits]),
+            "log_density": stack.log_densities.sum(axis=1),
+        }
+        return VariationalFit(
+            stack.posterior,
+            np.array([lower_bound(stack.posterior, X)]),
+            max(fit.n_iter for fit in stack.fits),
+            sum(fit.n_evaluations for fit in stack.fits),
+            all(fit.converged for fit in stack.fits),
+        )

@@ -1,0 +1,265 @@
+"""Candidate parents: the best of all possible ones by a lineage, in memory of their own number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from outtrees.candidates.edges import Constraints, PossibleEdges
+from outtrees.candidates.proposals import Proposals
+from outtrees.candidates.scan import Scanner
+from outtrees.candidates.windows import Windows, date_windows
+from outtrees.models.columns import GivenWeights, Lineage, Waiting
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_WORTH_COMPILING = 500_000  # pairs; below, NumPy is done before a compiled loop is loaded
+_MOST_PAIRS = 30_000_000_000  # beyond, not all of them are looked at
+_PAIRS_AT_ONCE = 500_000
+_ROUNDS = 20  # of joining parts that no other part leads to
+_FROM_EACH = 3  # records of such a part that get candidates outside
+
+
+class Listed(NamedTuple):
+    """Candidate parents of some records, by child, and how many were possible."""
+
+    child: Index  # (E,)
+    parent: Index  # (E,)
+    possible: Index  # (n,), of each of the records
+
+
+def in_order(
+    lineage: Lineage, values: Sequence[Array], child: Index, parent: Index
+) -> NDArray[np.bool_]:
+    """Return which edges have their dates in a possible order, and no given weight of 0 (E,)."""
+    possible = np.ones(len(child), dtype=bool)
+    for kernel, cells in zip(lineage.kernels, values, strict=True):
+        if isinstance(kernel, Waiting):
+            possible &= kernel.possible(cells, cells, child, parent)
+            dates = kernel.pairs(cells, cells, child, parent)
+            steps = range(1, lineage.generations + 1)
+            reached = [np.isfinite(kernel.log_steps(dates, k)) for k in steps]
+            possible &= np.any(reached, axis=0) | (not kernel.strict)
+        elif isinstance(kernel, GivenWeights):
+            possible &= kernel.pairs(cells, cells, child, parent) > -np.inf
+    return possible
+
+
+def windows_of(
+    lineage: Lineage, values: Sequence[Array], given: Constraints, *, all_possible: bool = False
+) -> Windows:
+    """Return where each record's possible parents stand, by the lineage's waiting times."""
+    for kernel, cells in zip(lineage.kernels, values, strict=True):
+        if isinstance(kernel, Waiting):
+            return date_windows(
+                given.groups, kernel, cells, lineage.generations, all_possible=all_possible
+            )
+    return date_windows(given.groups)
+
+
+def best_parents(
+    lineage: Lineage,
+    values: Sequence[Array],  # one (T, D_c) for each column
+    given: Constraints,
+    n: int,
+    children: Index | None = None,
+) -> Listed:
+    """Return the n best possible parents of each record whose parent is not known.
+
+    "Best" is by p(child | parent) of the lineage: exactly where there are few pairs, else by its
+    quick form, which ranks cells with gaps, uncertain dates, counts and transitions roughly.
+    O(pairs in the windows of the dates) time, O(records · n) memory. More than 3·10¹⁰ pairs are
+    not all looked at, only those that `Proposals` finds.
+    """
+    sought = given.open if children is None else children
+    found = windows_of(lineage, values, given)
+    if found.sizes[sought].sum() > _MOST_PAIRS and Scanner.can(lineage):
+        return _proposed(lineage, values, given, n, sought, found)
+    if found.sizes[sought].sum() <= _WORTH_COMPILING or not Scanner.can(lineage):
+        return _exactly(lineage, values, given, n, sought, found)
+    best = Scanner(lineage, values).best(sought, n, found, given)
+    order = np.lexsort((best.parent, best.child))
+    return Listed(
+        best.child[order], best.parent[order], _less_forbidden(best.possible, sought, found, given)
+    )
+
+
+def _proposed(
+    lineage: Lineage,
+    values: Sequence[Array],
+    given: Constraints,
+    n: int,
+    sought: Index,
+    found: Windows,
+) -> Listed:
+    proposals = Proposals(lineage, values, found, 4 * n)
+    none = [np.zeros(0, dtype=np.intp)]
+    children, parents = list(none), list(none)
+    step = max(1, _PAIRS_AT_ONCE // (12 * n))
+    for low in range(0, len(sought), step):
+        child, parent = proposals.pairs(sought[low : low + step])
+        kept = given.allows(child, parent)
+        child, parent = child[kept], parent[kept]
+        kept = in_order(lineage, values, child, parent)
+        child, parent = child[kept], parent[kept]
+        score = lineage.log_beta(lineage.pairs(values, values, child, parent))
+        kept = among_best(child, parent, score, n)
+        children.append(child[kept])
+        parents.append(parent[kept])
+    # All in the window count as possible: to tell would take as long as to look at them.
+    waiting = next((k for k in lineage.kernels if isinstance(k, Waiting)), None)
+    early = found.implausible if waiting is None or waiting.table is None else 0
+    possible = np.maximum((found.sizes + early)[sought] - 1, 0)
+    return Listed(np.concatenate(children), np.concatenate(parents), possible)
+
+
+def _less_forbidden(possible: Index, sought: Index, found: Windows, given: Constraints) -> Index:
+    """Return the numbers of possible parents without forbidden ones before the windows."""
+    T = len(given.groups)
+    child, parent = given.forbidden // T, given.forbidden % T
+    place = np.empty(T, dtype=np.intp)
+    place[found.order] = np.arange(T)
+    before = (place[parent] >= found.undated[child]) & (place[parent] < found.low[child])
+    return possible - np.bincount(child[before], minlength=T)[sought]
+
+
+def _exactly(
+    lineage: Lineage,
+    values: Sequence[Array],
+    given: Constraints,
+    n: int,
+    sought: Index,
+    found: Windows,
+) -> Listed:
+    waiting = next((k for k in lineage.kernels if isinstance(k, Waiting)), None)
+    bounded = waiting is not None and waiting.table is not None
+    T = len(given.groups)
+    children, parents, possible = [], [], np.zeros(T, dtype=np.intp)
+    for block in found.blocks(sought, _PAIRS_AT_ONCE):
+        child, parent = possible_pairs(lineage, values, given, block, found)
+        possible += np.bincount(child, minlength=T)
+        score = lineage.log_beta(lineage.pairs(values, values, child, parent))
+        kept = among_best(child, parent, score, n)
+        children.append(child[kept])
+        parents.append(parent[kept])
+    if not bounded:
+        possible += found.implausible
+        possible[sought] = _less_forbidden(possible[sought], sought, found, given)
+    none = [np.zeros(0, dtype=np.intp)]
+    child, parent = np.concatenate(children or none), np.concatenate(parents or none)
+    order = np.lexsort((parent, child))
+    return Listed(child[order], parent[order], possible[sought])
+
+
+def possible_pairs(
+    lineage: Lineage, values: Sequence[Array], given: Constraints, block: Index, found: Windows
+) -> tuple[Index, Index]:
+    """Return all possible edges to these records within their windows."""
+    child, parent = found.pairs(block)
+    kept = given.allows(child, parent)
+    child, parent = child[kept], parent[kept]
+    kept = in_order(lineage, values, child, parent)
+    return child[kept], parent[kept]
+
+
+def among_best(child: Index, parent: Index, score: Array, n: int) -> NDArray[np.bool_]:
+    """Return which edges are among the n best of their child (E,); impossible ones never are."""
+    order = np.lexsort((parent, -score, child))
+    ordered = child[order]
+    rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    kept = np.zeros(len(child), dtype=bool)
+    kept[order] = rank < n
+    return kept & (score > -np.inf)
+
+
+def choose(
+    lineage: Lineage, values: Sequence[Array], given: Constraints, n: int, roots: str = "single"
+) -> PossibleEdges:
+    """Return n candidate parents of each record, known parents always among them.
+
+    With a single root in each group, parts of the records that would be reached from nowhere
+    else get candidates outside themselves, if there are any.
+
+    Examples
+    --------
+    >>> from outtrees.candidates import constraints
+    >>> from outtrees.models.columns import Drift
+    >>> cells = [np.array([[0.0], [1.0], [2.5], [9.0]])]
+    >>> lineage = Lineage([Drift()]).start(cells)
+    >>> edges = choose(lineage, cells, constraints(4), 1, roots="any")
+    >>> list(zip(edges.child.tolist(), edges.parent.tolist()))
+    [(0, 1), (1, 0), (2, 1), (3, 2)]
+    """
+    listed = best_parents(lineage, values, given, n)
+    known_child, known_parent = given.known_edges()
+    kept = in_order(lineage, values, known_child, known_parent)
+    child = np.concatenate([listed.child, known_child[kept]])
+    parent = np.concatenate([listed.parent, known_parent[kept]])
+    choices = np.zeros(len(given.groups), dtype=np.intp)
+    choices[given.open] = listed.possible
+    choices[known_child[kept]] = 1
+    if roots == "single":
+        child, parent = _joined(lineage, values, given, n, child, parent)
+    order = np.lexsort((parent, child))
+    return PossibleEdges(child[order], parent[order], given.root_allowed, given.groups, choices)
+
+
+def _joined(
+    lineage: Lineage,
+    values: Sequence[Array],
+    given: Constraints,
+    n: int,
+    child: Index,
+    parent: Index,
+) -> tuple[Index, Index]:
+    """Return the edges with more of them to parts of a group that nothing else leads to."""
+    T = len(given.groups)
+    found = windows_of(lineage, values, given, all_possible=True)
+    place = np.empty(T, dtype=np.intp)
+    place[found.order] = np.arange(T)
+    for _ in range(_ROUNDS):
+        members = _unreached(given, place, child, parent)
+        added = [(child, parent)]
+        for block in found.blocks(members.record, _PAIRS_AT_ONCE):
+            u, v = possible_pairs(lineage, values, given, block, found)
+            outside = members.part[u] != members.part[v]
+            u, v = u[outside], v[outside]
+            score = lineage.log_beta(lineage.pairs(values, values, u, v))
+            kept = among_best(u, v, score, n)
+            added.append((u[kept], v[kept]))
+        if sum(len(u) for u, _ in added[1:]) == 0:  # nothing to join, or nothing possible
+            return child, parent
+        child, parent = (np.concatenate(side) for side in zip(*added, strict=True))
+    return child, parent
+
+
+class _Unreached(NamedTuple):
+    record: Index  # a few of each part that no edge leads to
+    part: Index  # (T,), of each record
+
+
+def _unreached(given: Constraints, place: Index, child: Index, parent: Index) -> _Unreached:
+    """Return the earliest records of parts without an edge from outside, but for one part.
+
+    That one, in each group, holds the root: the part of the earliest record that may be one.
+    """
+    T = len(place)
+    graph = csr_array((np.ones(len(child), dtype=np.int8), (child, parent)), shape=(T, T))
+    n_parts, part = connected_components(graph, directed=True, connection="strong")
+    reached = np.zeros(n_parts, dtype=bool)
+    reached[part[child[part[child] != part[parent]]]] = True
+    order = np.argsort(place)
+    may = order[~reached[part[order]] & given.root_allowed[order]]
+    groups = given.groups[may]
+    reached[part[may[np.append(True, groups[1:] != groups[:-1])[: len(may)]]]] = True
+    lone = order[~reached[part[order]]]
+    by_part = lone[np.argsort(part[lone], kind="stable")]
+    parts = part[by_part]
+    rank = np.arange(len(parts)) - np.searchsorted(parts, parts)
+    return _Unreached(by_part[(rank < _FROM_EACH) & (given.known[by_part] == -2)], part)

@@ -1,0 +1,244 @@
+"""The likeliest parents of each record under a mutation, and a sample of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from outtrees._common.types import Array
+from outtrees.candidates.approximate import approximate_is_used, nearly_nearest
+from outtrees.models.base import Mutation
+from outtrees.models.edges import EdgeList, Ints
+
+# Pairs whose log-densities are held at once where all are compared: 32 MB.
+_PAIRS_AT_ONCE = 2**22
+
+
+def nearest_parents(
+    mutation: Mutation,
+    X: Array,  # (T, D)
+    n_nearest: int,
+    neighbours: str = "exact",
+) -> Ints:
+    """Return the `n_nearest` likeliest parents of each record, (T, k) with k ≤ T − 1.
+
+    Where the density falls with a distance between the child and where its parent maps to (linear
+    Gaussian and kernel mutations, and products of them), these are the nearest neighbours in units
+    of the noise, by scikit-learn's trees: exact, about O(T log T) in few dimensions. A mixture
+    takes the neighbours of every component together, and of these the likeliest: exact with one
+    component that depends on the parent, very nearly so with several. All other mutations compare
+    all pairs, `likeliest_parents`, exact.
+
+    Beyond 15 dimensions scikit-learn compares all pairs too, O(T² D). With
+    neighbours="approximate" PyNNDescent (an extra, `outtrees[neighbours]`) looks them up there in
+    about O(T log T), and misses some.
+
+    Examples
+    --------
+    >>> from outtrees.models import GaussianMutation
+    >>> X = np.array([[0.0], [1.0], [3.0], [3.5]])
+    >>> nearest_parents(GaussianMutation(transition="identity").start(X), X, 1).ravel()
+    array([1, 0, 3, 2])
+    """
+    T = len(X)
+    k = min(n_nearest, T - 1)
+    if k == T - 1:
+        return _others(T, k)
+    spaces = mutation._embeddings(X, X)
+    if spaces is None:
+        return likeliest_parents(mutation, X, k)
+    # Where all parents map to one place, or none matters, each is as good as any other.
+    spaces = [space for space in spaces if np.ptp(space[1], axis=0).any()]
+    if not spaces:
+        return _others(T, k)
+    tables = [_nearest(space, k, neighbours) for space in spaces]
+    return tables[0] if len(tables) == 1 else _best(mutation, X, np.hstack(tables), k)
+
+
+def likeliest_parents(
+    mutation: Mutation,
+    X: Array,  # (T, D)
+    n_nearest: int,
+) -> Ints:
+    """Return what `nearest_parents` returns from all pairs, a block of children at a time.
+
+    For every mutation; O(T² D) time, O(T k) memory.
+    """
+    k = min(n_nearest, len(X) - 1)
+    table = np.empty((len(X), k), dtype=np.intp)
+    for rows in _blocks(len(X), len(X)):
+        log_beta = mutation._log_conditional(X[rows], X)
+        log_beta[np.arange(len(log_beta)), np.arange(rows.start, rows.stop)] = -np.inf
+        best = np.argpartition(-log_beta, k - 1, axis=1)[:, :k]
+        # The record itself may be among the best if fewer than k others are possible at all.
+        table[rows] = _without_self(best, np.arange(rows.start, rows.stop), len(X))
+    return table
+
+
+def other_parents(
+    table: Ints,  # (T, k)
+    places: Array,  # (T, m) uniform numbers in [0, 1)
+) -> Ints:
+    """Return m records for each child that are neither itself nor in its row, (T, m).
+
+    One from each of m equal parts of these others, in the order of their numbers, so each other
+    record is as likely as any; one at the border of two parts may come twice. If there are no more
+    than m, all of them. The same `places` give nearly the same records for a table that has
+    changed little.
+
+    Examples
+    --------
+    >>> other_parents(np.array([[1], [0], [3], [2]]), np.full((4, 1), 0.9)).ravel()
+    array([3, 3, 1, 1])
+    """
+    (T, k), m = table.shape, places.shape[1]
+    left = T - 1 - k
+    if m >= left:
+        rank = np.broadcast_to(np.arange(left), (T, left)).copy()
+    else:
+        rank = ((np.arange(m) + places) * (left / m)).astype(np.intp)
+        np.minimum(rank, left - 1, out=rank)  # a product may round up to the end
+    excluded = np.sort(np.column_stack([table, np.arange(T)]), axis=1) - np.arange(k + 1)
+    # The r-th record that is not excluded has r plus the number of excluded ones before it.
+    result = rank.copy()
+    for place in excluded.T:
+        result += rank >= place[:, None]
+    return result
+
+
+def joined(mutation: Mutation, X: Array, table: Ints, n_links: int) -> EdgeList:  # table (T, k)
+    """Return the table's edges, with links where they leave no out-tree of all records.
+
+    Nearest neighbours of separated clusters leave no way from one to the other. Each set of
+    records that has no way out gets its `n_links` best links to records outside: of every member's
+    likeliest outside parent those that lose least against the member's listed parents. Repeated
+    until one set is left; in each round the number of sets is at least halved.
+
+    Examples
+    --------
+    >>> from outtrees.models import GaussianMutation
+    >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
+    >>> mutation = GaussianMutation(transition="identity").start(X)
+    >>> edges = joined(mutation, X, nearest_parents(mutation, X, 1), 1)
+    >>> [f"{v} → {u}" for u, v in zip(edges.child, edges.parent)]
+    ['1 → 0', '0 → 1', '2 → 1', '3 → 2', '1 → 2', '2 → 3']
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    edges = EdgeList.of_table(table)
+    search = _OutsideSearch(mutation, X)
+    while True:
+        graph = edges.matrix(np.ones(len(edges)))
+        n, part = connected_components(graph, directed=True, connection="strong")
+        leaving = part[edges.child] != part[edges.parent]
+        closed = np.setdiff1d(np.arange(n), part[edges.child[leaving]])
+        if len(closed) == 1:
+            return edges
+        log_beta = mutation._log_edges(X, X, edges.child, edges.parent)
+        log_rows = np.logaddexp.reduceat(log_beta, edges.starts[:-1])
+        order = np.argsort(part, kind="stable")
+        ends = np.searchsorted(part[order], np.arange(n + 1))
+        child, parent = [edges.child], [edges.parent]
+        for c in closed:
+            members = order[ends[c] : ends[c + 1]]
+            outside = search.likeliest(members, part != c)
+            loss = log_rows[members] - mutation._log_edges(X, X, members, outside)
+            best = np.argsort(loss, kind="stable")[:n_links]
+            child.append(members[best])
+            parent.append(outside[best])
+        edges = EdgeList.of(np.concatenate(child), np.concatenate(parent), len(X))
+
+
+class _OutsideSearch:
+    """The likeliest parent of some records among those outside their set."""
+
+    _SMALL = 1000  # members: so many neighbours and one more reach outside the set
+
+    def __init__(self, mutation: Mutation, X: Array) -> None:
+        self._mutation, self._X = mutation, X
+        found = mutation._embeddings(X, X)
+        self._spaces = None if found is None else [s for s in found if np.ptp(s[1], axis=0).any()]
+        self._trees: list[NearestNeighbors] | None = None
+
+    def likeliest(self, members: Ints, outside: Array) -> Ints:  # (n,), (T,) of bool
+        if not self._spaces:
+            return self._compared(members, outside)
+        found = [self._near(i, members, outside) for i in range(len(self._spaces))]
+        weights = [self._mutation._log_excess(self._X, self._X, members, f) for f in found]
+        best = np.argmax(weights, axis=0)
+        return np.array(found)[best, np.arange(len(members))]
+
+    def _near(self, space: int, members: Ints, outside: Array) -> Ints:
+        children, parents = self._spaces[space]  # type: ignore[index]
+        if len(members) > self._SMALL:
+            others = np.flatnonzero(outside)
+            tree = NearestNeighbors(n_neighbors=1).fit(parents[others])
+            return others[tree.kneighbors(children[members], return_distance=False)[:, 0]]
+        if self._trees is None:
+            self._trees = [NearestNeighbors().fit(s[1]) for s in self._spaces]  # type: ignore[union-attr]
+        near = self._trees[space].kneighbors(
+            children[members], len(members) + 1, return_distance=False
+        )
+        return near[np.arange(len(members)), outside[near].argmax(axis=1)]
+
+    def _compared(self, members: Ints, outside: Array) -> Ints:
+        others = np.flatnonzero(outside)
+        best = np.empty(len(members), dtype=np.intp)
+        for rows in _blocks(len(members), len(others)):
+            log_beta = self._mutation._log_conditional(self._X[members[rows]], self._X[others])
+            best[rows] = others[log_beta.argmax(axis=1)]
+        return best
+
+
+def _nearest(space: tuple[Array, Array], k: int, neighbours: str) -> Ints:
+    """Return the k nearest parents of each child but itself, nearest first, (T, k)."""
+    children, parents = space
+    if approximate_is_used(neighbours, space):
+        near = nearly_nearest(children, parents, k + 1)
+        short = np.flatnonzero((near < 0).any(axis=1))
+        if len(short):
+            near[short] = _by_scikit_learn(children[short], parents, k + 1)
+    else:
+        near = _by_scikit_learn(children, parents, k + 1)
+    return _without_self(near, np.arange(len(children)), len(parents), spare=1)
+
+
+def _by_scikit_learn(children: Array, parents: Array, k: int) -> Ints:
+    found = NearestNeighbors(n_neighbors=k).fit(parents)
+    return np.asarray(found.kneighbors(children, return_distance=False))
+
+
+def _without_self(best: Ints, rows: Ints, n_records: int, spare: int = 0) -> Ints:
+    """Return the rows without the record itself; the last one goes where it is not there."""
+    own = best == rows[:, None]
+    if spare:
+        own[~own.any(axis=1), -1] = True
+        return best[~own].reshape(len(best), -1)
+    for row in np.flatnonzero(own.any(axis=1)):  # another one, of density 0 like itself
+        others = np.setdiff1d(np.arange(n_records), best[row])
+        best[row, own[row]] = others[0] if others[0] != rows[row] else others[1]
+    return best
+
+
+def _best(mutation: Mutation, X: Array, table: Ints, k: int) -> Ints:
+    """Return the k likeliest different records of each row, (T, k)."""
+    table = np.sort(table, axis=1)
+    edges = EdgeList.of_table(table)
+    log_e = mutation._log_excess(X, X, edges.child, edges.parent).reshape(table.shape)
+    # Below every density, but a second time the same record is still worse than a bad one.
+    rank = np.where(np.isneginf(log_e), -1e300, log_e)
+    rank[:, 1:][table[:, 1:] == table[:, :-1]] = -np.inf
+    return np.take_along_axis(table, np.argpartition(-rank, k - 1, axis=1)[:, :k], axis=1)
+
+
+def _others(n_records: int, k: int) -> Ints:
+    """Return the k records after each one, in a circle."""
+    return (np.arange(n_records)[:, None] + np.arange(1, k + 1)) % n_records
+
+
+def _blocks(n_rows: int, width: int) -> Iterator[slice]:
+    step = max(1, _PAIRS_AT_ONCE // width)
+    for low in range(0, n_rows, step):
+        yield slice(low, min(low + step, n_rows))

@@ -1,0 +1,238 @@
+"""Each record's best possible parents by a lineage, without a list of all pairs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.candidates.edges import Constraints
+from outtrees.candidates.windows import Windows
+from outtrees.models.columns import Lineage, Waiting
+from outtrees.models.columns.quick import Gaps, Match, Metric, Quick, Sites
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_METRIC_PARENT = 8  # where the parents' numbers stand among the arguments of the loops
+_FAR = 16.0  # nats below a record's best parent: others are no candidates
+
+
+class BestParents(NamedTuple):
+    """The best parents of some records, a list one after the other, and how many there were."""
+
+    child: Index  # (E,)
+    parent: Index  # (E,)
+    score: Array  # (E,), log p(child | parent) as far as it decides the order
+    possible: Index  # (n,), how many parents each of the records could have
+
+
+class Scanner:
+    """Finds the best parents by the quick form of a lineage; see `mutations.columns.quick`.
+
+    Parameters
+    ----------
+    lineage : Lineage
+        All of its kernels must have a quick form (`Scanner.can`).
+    values : one (T, D_c) for each column
+    upper : bool
+        Whether an unread site of a parent counts as if it agreed, so that no score is too low.
+    """
+
+    def __init__(self, lineage: Lineage, values: Sequence[Array], *, upper: bool = False) -> None:
+        self.lineage = lineage
+        elapsed = 1.0
+        for kernel in lineage.kernels:
+            if isinstance(kernel, Waiting) and kernel.table is None:
+                elapsed = float(np.exp(kernel.log_mean))
+        quick = [
+            kernel.quick(cells, lineage.generations, elapsed)
+            for kernel, cells in zip(lineage.kernels, values, strict=True)
+        ]
+        if upper:
+            quick = [q._replace(unread=0.0) if isinstance(q, Sites) else q for q in quick]
+        two = [self._two(c, cells) for c, cells in enumerate(values)]
+        for q, ways in zip(quick, two, strict=True):
+            if isinstance(q, Metric):
+                ways[:, 0] += q.shift
+        self._arguments = _arguments(lineage, quick, two, len(values[0]))
+
+    @staticmethod
+    def can(lineage: Lineage) -> bool:
+        """Return whether all columns have a quick form: all but matrices do."""
+        return not any(hasattr(kernel, "matrix") for kernel in lineage.kernels)
+
+    def _two(self, c: int, cells: Array) -> Array:
+        """Return log(1 − ε), log ε + log g and log g of each record's cells (T, 3)."""
+        alone = self.lineage.kernels[c].log_alone(cells)
+        share = float(self.lineage.outlier_shares[c])
+        with np.errstate(divide="ignore"):
+            rest = np.log(share) + alone
+        return np.column_stack([np.full(len(alone), np.log1p(-share)), rest, alone])
+
+    def best(
+        self,
+        children: Index,
+        n: int,
+        windows: Windows,
+        given: Constraints,
+        *,
+        far: float | None = None,
+    ) -> BestParents:
+        """Return the n best possible parents of each of these records.
+
+        None that is `far` nats below a record's best one, 16 by default.
+
+        O(records in the windows), in as many threads as there are processors; the result does not
+        depend on their number.
+        """
+        from outtrees.candidates.scan_kernels import best_parents
+
+        far = _FAR if far is None else far
+        T = len(given.groups)
+        waiting = next((k for k in self.lineage.kernels if isinstance(k, Waiting)), None)
+        strict = waiting is not None and waiting.strict
+        ties = waiting is not None and waiting.ties
+        early = waiting is None or waiting.table is None
+        forbidden = given.forbidden % T
+        first = np.searchsorted(given.forbidden // T, np.arange(T + 1))
+
+        # Numbers of parents in the order of the windows, so that whole windows are read at once.
+        arguments = list(self._arguments)
+        arguments[_METRIC_PARENT] = np.ascontiguousarray(
+            arguments[_METRIC_PARENT][:, windows.order].transpose(0, 2, 1)
+        )
+
+        def run(block: Index) -> tuple[Array, ...]:
+            return best_parents(
+                block, n, far, *windows, ties, strict, early, forbidden, first, *arguments
+            )
+
+        workers = _processors()
+        most = max(int(windows.sizes[children].sum()) // (8 * workers), 1)
+        blocks = list(windows.blocks(children, most))
+        if not blocks:
+            nothing = np.zeros(0, dtype=np.intp)
+            return BestParents(nothing, nothing, np.zeros(0), nothing)
+        with ThreadPoolExecutor(workers) as pool:
+            parts = list(pool.map(run, blocks))
+        parents, scores, found, possible = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
+        # Some were listed before a much better one was found.
+        too_far = scores < scores.max(axis=1, keepdims=True) - far
+        listed = (np.arange(n) < found[:, None]) & ~too_far
+        child = np.broadcast_to(children[:, None], listed.shape)[listed]
+        return BestParents(
+            child, parents[listed].astype(np.intp), scores[listed], possible.astype(np.intp)
+        )
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def _arguments(
+    lineage: Lineage, quick: Sequence[Quick | None], two: Sequence[Array], T: int
+) -> tuple[Any, ...]:
+    """Return the columns as `best_parents` wants them, the cheapest kinds first."""
+    K = lineage.generations
+    with np.errstate(divide="ignore"):
+        log_steps = np.log(np.asarray(lineage.step_weights, dtype=np.float64))
+    gaps = [(q, t) for q, t in zip(quick, two, strict=True) if isinstance(q, Gaps)]
+    metrics = [(q, t) for q, t in zip(quick, two, strict=True) if isinstance(q, Metric)]
+    matches = [(q, t) for q, t in zip(quick, two, strict=True) if isinstance(q, Match)]
+    sites = [(q, t) for q, t in zip(quick, two, strict=True) if isinstance(q, Sites)]
+    rest = np.array([_most(q, t) for q, t in (*matches, *sites)]).reshape(-1, K).sum(axis=0)
+    return (
+        log_steps,
+        *_gap_arguments(gaps, K),
+        *_metric_arguments(metrics, K, T),
+        *_match_arguments(matches, K, T),
+        *_site_arguments(sites, K, T),
+        rest,
+    )
+
+
+def _most(quick: Match | Sites, two: Array) -> Array:
+    """Return the most that a column can add, for each number of links (K,)."""
+    if isinstance(quick, Match):
+        follows = np.maximum(quick.same, quick.other).max(axis=1)
+    else:
+        follows = quick.constant  # every other site costs something
+    # Without a parent's cell the background alone counts, without the child's nothing does.
+    return np.maximum(follows, max(float(two[:, 1:].max()), 0.0))
+
+
+def _gap_arguments(gaps: list[tuple[Gaps, Array]], K: int) -> tuple[Any, ...]:
+    if not gaps:
+        none = np.zeros((2, K, 2))
+        return False, np.zeros((1, 4)), none, 1.0, 1.0, np.zeros((1, 3))
+    quick, two = gaps[0]  # `model_columns` allows one column of dates
+    cells = np.column_stack([quick.start, quick.end, quick.width, quick.is_open.astype(float)])
+    cells[np.isnan(cells).any(axis=1)] = np.nan
+    tables = np.array([quick.closed, quick.still_open])
+    return True, cells, tables, quick.step, quick.unit, two
+
+
+def _metric_arguments(metrics: list[tuple[Metric, Array]], K: int, T: int) -> tuple[Any, ...]:
+    child = np.concatenate([np.zeros((K, T, 0)), *(q.child for q, _ in metrics)], axis=2)
+    parent = np.concatenate([np.zeros((K, T, 0)), *(q.parent for q, _ in metrics)], axis=2)
+    first = np.cumsum([0, *(q.child.shape[2] for q, _ in metrics)])
+    constant = np.array([q.constant for q, _ in metrics]).reshape(-1, K).T
+    two = np.array([t for _, t in metrics]).reshape(-1, T, 3)
+    return child, parent, first, np.ascontiguousarray(constant), two
+
+
+def _match_arguments(matches: list[tuple[Match, Array]], K: int, T: int) -> tuple[Any, ...]:
+    code = np.array([q.code for q, _ in matches], dtype=np.int32).reshape(-1, T)
+    levels = max((q.same.shape[1] for q, _ in matches), default=1)
+    same, other = np.zeros((K, len(matches), levels)), np.zeros((K, len(matches), levels))
+    for c, (q, _) in enumerate(matches):
+        same[:, c, : q.same.shape[1]], other[:, c, : q.same.shape[1]] = q.same, q.other
+    return code, same, other, np.array([t for _, t in matches]).reshape(-1, T, 3)
+
+
+def _site_arguments(sites: list[tuple[Sites, Array]], K: int, T: int) -> tuple[Any, ...]:
+    """Pack letters into bits: each plane holds one bit of every site, 64 sites a word."""
+    planes, packed = [], []
+    for quick, _ in sites:
+        letters = quick.codes[quick.codes != 255]
+        planes.append(max(int(letters.max(initial=1)).bit_length(), 1))
+        bits = [(quick.codes >> p) & 1 & (quick.codes != 255) for p in range(planes[-1])]
+        packed.append(np.concatenate([_words(bit) for bit in bits], axis=1))
+    known = [_words(q.codes != 255) for q, _ in sites]
+    widest = max((words.shape[1] for words in known), default=1)
+    masks = np.zeros((len(sites), T, widest), dtype=np.uint64)
+    for c, words in enumerate(known):
+        masks[c, :, : words.shape[1]] = words
+    first = np.cumsum([0, *(words.shape[1] for words in packed)])
+    return (
+        np.concatenate([np.zeros((T, 0), dtype=np.uint64), *packed], axis=1),
+        masks,
+        np.array([(q.codes != 255).sum(axis=1) for q, _ in sites], dtype=np.int64).reshape(-1, T),
+        first,
+        np.array(planes, dtype=np.intp),
+        *(
+            np.ascontiguousarray(np.array(rows).reshape(-1, K).T)
+            for rows in ([q.same for q, _ in sites], [q.change for q, _ in sites])
+        ),
+        np.array([q.unread for q, _ in sites]),
+        np.ascontiguousarray(np.array([q.constant for q, _ in sites]).reshape(-1, K).T),
+        np.array([t for _, t in sites]).reshape(-1, T, 3),
+    )
+
+
+def _words(bits: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return rows of 0 and 1 as words of 64 bits (T, W)."""
+    T, L = bits.shape
+    padded = np.zeros((T, max(-(-L // 64), 1) * 64), dtype=np.uint8)
+    padded[:, :L] = bits
+    return np.packbits(padded, axis=1).view(np.uint64)

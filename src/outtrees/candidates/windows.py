@@ -1,0 +1,114 @@
+"""Windows of dates: where in one sorted list each record's possible parents stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.models.columns import Waiting
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_IMPLAUSIBLE = 16.0  # a wait this many nats below the likeliest one lies outside the window
+_AT_LEAST = 200  # earlier records that are looked at, however long ago they were
+
+
+class Windows(NamedTuple):
+    """Records sorted by group and end; a record's possible parents are two stretches of the list.
+
+    Those without a date stand first in their group: order[begin:undated]. Those with a date that
+    is early enough, and not implausibly early, are order[low:high]; order[undated:low] are
+    possible, but implausibly early.
+    """
+
+    order: Index  # (T,)
+    begin: Index  # (T,), by child, as the rest
+    undated: Index  # (T,)
+    low: Index  # (T,)
+    high: Index  # (T,)
+
+    @property
+    def sizes(self) -> Index:
+        """How many records are looked at for each child (T,), itself perhaps among them."""
+        return self.undated - self.begin + self.high - self.low
+
+    @property
+    def implausible(self) -> Index:
+        """How many possible parents of each child are implausibly early (T,)."""
+        return self.low - self.undated
+
+    def pairs(self, children: Index) -> tuple[Index, Index]:
+        """Return all pairs (child, parent) in the windows of these records."""
+        sizes = self.sizes[children]
+        child = np.repeat(children, sizes)
+        place = np.arange(len(child)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        first = (self.undated - self.begin)[child]
+        place += np.where(place < first, self.begin[child], self.low[child] - first)
+        return child, self.order[place]
+
+    def blocks(self, children: Index, most: int) -> Iterator[Index]:
+        """Yield these records in blocks of about `most` pairs."""
+        ends = np.cumsum(self.sizes[children])
+        cuts = np.flatnonzero(np.diff(ends // max(most, 1))) + 1
+        yield from (block for block in np.split(children, cuts) if len(block))
+
+
+def date_windows(
+    groups: Index,  # (T,)
+    waiting: Waiting | None = None,
+    dates: Array | None = None,  # (T, 4), as `Waiting` reads them
+    generations: int = 1,
+    *,
+    all_possible: bool = False,
+) -> Windows:
+    """Return where each record's possible parents stand.
+
+    A parent's end, as early as its half-width allows, must not be after the child's date, as late
+    as its half-width allows; and it is implausible if even then the child waited longer than a
+    time that is 16 nats less likely than the likeliest. At least the 200 latest parents count as
+    plausible, so that no record is left without. Dates that need not be in order, and no dates,
+    leave all records of the group. O(T log T).
+
+    Examples
+    --------
+    >>> kernel = Waiting(mean=3.0, sd=1.0).start(np.zeros((2, 4)))
+    >>> days = np.array([[float(t), t, 0, 0] for t in (0, 2, 2, 5)])
+    >>> found = date_windows(np.zeros(4, dtype=int), kernel, days)
+    >>> found.low.tolist(), found.high.tolist()
+    ([0, 0, 0, 0], [1, 3, 3, 4])
+    """
+    T = len(groups)
+    if waiting is None or dates is None or not waiting.strict:
+        order = np.argsort(groups, kind="stable")
+        ordered = groups[order]
+        begin = np.searchsorted(ordered, groups, side="left")
+        return Windows(order, begin, begin, begin, np.searchsorted(ordered, groups, side="right"))
+    start, end, width = dates[:, 0], np.maximum(dates[:, 0], dates[:, 1]), dates[:, 2]
+    known = ~np.isnan(dates).any(axis=1)
+    earliest = np.where(known, end - width, -np.inf)
+    order = np.lexsort((earliest, groups))
+    longest = np.inf
+    if not all_possible:
+        longest = waiting.longest(generations, _IMPLAUSIBLE) + waiting.unit
+        longest += 2 * float(width[known].max(initial=0.0))
+    begin, undated, low, high = (np.empty(T, dtype=np.intp) for _ in range(4))
+    ends = np.append(np.flatnonzero(np.diff(groups[order])) + 1, T)
+    offset = 0
+    for stop in ends.tolist():
+        members = order[offset:stop]
+        keys = earliest[members]
+        begin[members] = offset
+        first = offset + int(np.searchsorted(keys, -np.inf, side="right"))
+        undated[members] = first
+        limit = np.where(known[members], start[members] + width[members], np.inf)
+        last = offset + np.searchsorted(keys, limit, side="right")
+        high[members] = last
+        back = np.where(known[members], start[members] - width[members] - longest, -np.inf)
+        early = offset + np.searchsorted(keys, back, side="left")
+        low[members] = np.maximum(np.minimum(early, last - _AT_LEAST), first)
+        offset = stop
+    return Windows(order, begin, undated, low, high)

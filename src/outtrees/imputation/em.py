@@ -1,0 +1,224 @@
+"""EM with hidden cells integrated out: parameters from the observed cells alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outtrees._common.arguments import check_count
+from outtrees._common.random import as_generator
+from outtrees._common.types import Array
+from outtrees.imputation.cloud import Cloud, draw_cloud, expected_cells, fit_cloud
+from outtrees.imputation.model import HiddenModel, continuous_columns, hidden_model
+from outtrees.imputation.sampler import HiddenSampler
+from outtrees.imputation.statistics import PairStatistics, refit
+from outtrees.inference.likelihood import log_number_of_trees
+from outtrees.models import (
+    CategoricalMutation,
+    GaussianMutation,
+    MixtureMutation,
+    ProductMutation,
+)
+from outtrees.models.base import Mutation
+
+# Called after every step with the number of steps done and their total.
+OnStep = Callable[[int, int], object]
+
+
+class HiddenFit(NamedTuple):
+    """A mutation fitted to incomplete records, and where the sampler stood at the end."""
+
+    mutation: Mutation
+    observed: Array  # (T, D) categorical cells as positions in `levels`, NaN where hidden
+    completed: Array  # (T, D) the last draw
+    log_likelihoods: Array  # (n_iter,) log p(completed records), of the draw before each step
+
+    @property
+    def model(self) -> HiddenModel:
+        """The mutation as kinds of links."""
+        return hidden_model(self.mutation)
+
+
+def fit_hidden(
+    mutation: Mutation,
+    X: ArrayLike,  # (T, D), NaN where hidden
+    *,
+    max_iter: int = 40,
+    random_state: Any = None,
+    start: HiddenFit | None = None,
+    on_step: OnStep | None = None,
+) -> HiddenFit:
+    """Return the mutation fitted to the observed cells, hidden ones integrated out.
+
+    EM by stochastic approximation (Delyon, Lavielle and Moulines 1999). Each step draws the hidden
+    cells once (`HiddenSampler`), takes the exact edge marginals of the completed records, and
+    moves the running mean of the pair statistics Σ W E[s(x_u, x_v)] towards theirs: fully in the
+    first half of the steps, by 1/(steps since) in the second. The M-step maximises given that
+    mean. So hidden cells enter with all their uncertainty; had their means been filled in,
+    variances would come out too small.
+
+    The root's density is a Gaussian fitted to the observed cells of all records, or the observed
+    frequencies of categories; it is not refitted, as with complete records. Each step costs O(T³ +
+    K T² D + T D³).
+
+    Independent records of one full Gaussian (transition="zero") need no tree: plain EM, with
+    `prior_strength` more records without correlations as the prior (`fit_cloud`).
+
+    Parameters
+    ----------
+    mutation : Gaussian, categorical, a product of them, or a mixture of these
+    start : HiddenFit, optional
+        An earlier fit of the same mutation, whose parameters this one starts from; it may have
+        had other cells hidden.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> X[:8, 0] = np.nan
+    >>> fit = fit_hidden(GaussianMutation(transition="scalar"), X, max_iter=5, random_state=0)
+    >>> fit.mutation, bool(np.isnan(fit.completed).any())
+    (<GaussianMutation(transition='scalar') with 2 columns and 6 parameters>, False)
+    """
+    check_count("fit_hidden", "max_iter", max_iter, 1)
+    rng = as_generator(random_state)
+    records = np.asarray(X, dtype=np.float64)
+    if is_cloud(mutation):
+        return _fit_cloud(mutation, records, rng)
+    if start is None:
+        fitted, observed, completed = start_hidden(mutation, records, rng)
+    else:
+        fitted = start.mutation
+        observed = in_codes(start.model, records)
+        known = ~np.isnan(observed)
+        completed = np.where(known, observed, start.completed)
+    statistics = None
+    trace = []
+    full_steps = (max_iter + 1) // 2
+    for step in range(max_iter):
+        sampler = HiddenSampler(hidden_model(fitted), observed)
+        tree, shares = sampler.tree(completed)
+        trace.append(tree.log_z - log_number_of_trees(len(records)))
+        here = PairStatistics.of(sampler.model, completed, tree.edge_marginals, shares)
+        gain = 1.0 if step < full_steps else 1.0 / (step - full_steps + 2)
+        statistics = here if statistics is None else statistics.towards(here, gain)
+        fitted = refit(sampler.model, statistics)
+        completed = sampler.cells(tree.sample(1, rng)[0], completed, rng)[0].X
+        if on_step is not None:
+            on_step(step + 1, max_iter)
+    return HiddenFit(fitted, observed, completed, np.array(trace))
+
+
+def is_cloud(mutation: Mutation) -> bool:
+    """Whether records are independent draws of one full Gaussian: no tree is involved then."""
+    return (
+        isinstance(mutation, GaussianMutation)
+        and mutation.transition == "zero"
+        and mutation.covariance == "full"
+        and mutation.fit_offset is not False
+    )
+
+
+def _fit_cloud(mutation: Any, X: Array, rng: np.random.Generator) -> HiddenFit:
+    """Return independent records fitted by plain EM, which needs no draws."""
+    cloud = fit_cloud(X, mutation.prior_strength)
+    fitted = replace(
+        mutation,
+        root_mean=cloud.mean,
+        root_cov=cloud.cov,
+        offset=cloud.mean,
+        mutation_cov=cloud.cov,
+        transition_matrix=np.zeros_like(cloud.cov),
+    )
+    completed = draw_cloud(expected_cells(X, cloud.mean, cloud.cov), rng)
+    return HiddenFit(fitted, X, completed, np.array([cloud.log_likelihood]))
+
+
+def start_hidden(
+    mutation: Mutation, X: Array, rng: np.random.Generator
+) -> tuple[Mutation, Array, Array]:
+    """Return the mutation started from incomplete records, these in codes, and completed once.
+
+    Continuous cells are drawn from one Gaussian fitted to all records, categories from their
+    frequencies in the column.
+    """
+    continuous = continuous_columns(mutation, X.shape[1])
+    completed = X.copy()
+    cloud = None
+    if continuous:
+        cells = X[:, continuous]
+        cloud = fit_cloud(cells, tol=1e-2)  # a place to start from
+        completed[:, continuous] = draw_cloud(expected_cells(cells, cloud.mean, cloud.cov), rng)
+    for c in range(X.shape[1]):
+        missing = np.isnan(completed[:, c])
+        if missing.any():
+            completed[missing, c] = rng.choice(completed[~missing, c], size=int(missing.sum()))
+    started = mutation.start(completed, int(rng.integers(2**31)))
+    started = _with_observed_roots(started, X, cloud, continuous, list(range(X.shape[1])))
+    model = hidden_model(started)
+    return started, in_codes(model, X), in_codes(model, completed)
+
+
+def in_codes(model: HiddenModel, X: Array) -> Array:
+    """Return the records with categories as positions in the model's levels; NaN stays.
+
+    Raises
+    ------
+    ValueError
+        For a category that the model does not know.
+    """
+    result = np.array(X, dtype=np.float64)
+    for c, levels in zip(model.categorical, model.levels, strict=True):
+        missing = np.isnan(result[:, c])
+        code = np.minimum(np.searchsorted(levels, result[:, c]), len(levels) - 1)
+        unknown = (levels[code] != result[:, c]) & ~missing
+        if unknown.any():
+            row = int(np.flatnonzero(unknown)[0])
+            raise ValueError(
+                f"one of the categories {levels.tolist()} is expected in column {c}, but row {row} "
+                f"has {result[row, c]:g}; mark it as missing (NaN) or fit again with it."
+            )
+        result[:, c] = np.where(missing, np.nan, code)
+    return result
+
+
+def from_codes(model: HiddenModel, X: Array) -> Array:
+    """Return complete records with the categories themselves."""
+    result = X.copy()
+    for c, levels in zip(model.categorical, model.levels, strict=True):
+        result[..., c] = levels[X[..., c].astype(np.intp)]
+    return result
+
+
+def _with_observed_roots(
+    mutation: Any, X: Array, cloud: Cloud | None, continuous: list[int], columns: list[int]
+) -> Any:
+    """Return the mutation whose roots' densities come from observed cells, not from drawn ones."""
+    if isinstance(mutation, MixtureMutation):
+        if any(isinstance(p, GaussianMutation) and p.parent_free for p in mutation.parts):
+            return mutation  # its root is the mixture of the clouds that it starts from
+        parts = [_with_observed_roots(p, X, cloud, continuous, columns) for p in mutation.parts]
+        return replace(mutation, parts=tuple(parts))
+    if isinstance(mutation, ProductMutation):
+        parts = [
+            _with_observed_roots(part, X, cloud, continuous, [columns[c] for c in own])
+            for part, own in zip(mutation.parts, mutation._columns, strict=True)
+        ]
+        return replace(mutation, parts=tuple(parts))
+    if isinstance(mutation, GaussianMutation) and cloud is not None:
+        at = [continuous.index(c) for c in columns]
+        cov = cloud.cov[np.ix_(at, at)]
+        if mutation.covariance != "full":
+            diagonal = np.diag(cov)
+            cov = np.diag(
+                diagonal if mutation.covariance == "diag" else diagonal * 0 + diagonal.mean()
+            )
+        return replace(mutation, root_mean=cloud.mean[at], root_cov=cov)
+    if isinstance(mutation, CategoricalMutation):
+        known = replace(mutation, categories=[names.tolist() for names in mutation.levels])
+        again = known.start(X[:, columns])  # takes NaN: frequencies of observed cells
+        return replace(mutation, marginals=again.marginals, full_matrices=again.full_matrices)
+    return mutation

@@ -1,0 +1,343 @@
+"""Filling in missing cells with out-trees, as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from outtrees._common.arguments import check_count
+from outtrees._common.random import as_generator
+from outtrees._common.types import Array
+from outtrees.imputation.imputer_columns import Columns, learn_columns, read_cells
+from outtrees.imputation.model import check_columns
+from outtrees.imputation.stack import (
+    Candidate,
+    Table,
+    default_candidates,
+    mixed_mutation,
+    stack_cells,
+)
+from outtrees.inference.validation import check_params
+from outtrees.models import (
+    CategoricalMutation,
+    GaussianMutation,
+    MixtureMutation,
+    Mutation,
+    make_mutation,
+)
+
+_NAMES = ("auto", "gaussian", "parzen", "iid", "mixture", "categorical")
+_COMPLETIONS = 10  # of the training records, below which new records are placed
+_TOO_NOISY = 0.5  # Monte-Carlo error of a cell, in its standard deviations
+_TOO_MANY = 0.25  # share of the missing cells with more than that
+
+
+class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Fill in missing cells from the other cells of a record and from its unknown relatives.
+
+    Each record descends from one unknown other record. Given the tree, hidden cells have an exact
+    posterior (messages along the tree); given complete records, trees are drawn from all
+    out-trees at once. The imputer alternates the two in several chains, and fits the mutation with
+    hidden cells integrated out rather than filled in.
+
+    Parameters
+    ----------
+    mutation : str or Mutation, default="auto"
+        How a child differs from its parent. "auto" weighs a few mutations by how well they
+        recover cells that are hidden as well (`outtrees.imputation.stack`): one cloud, in
+        which a cell is predicted by the other cells of its record; a tree, in which it is
+        predicted by the records around it; and clouds with a window around each record.
+        "gaussian", "parzen", "iid", "mixture", "categorical" are those mutations with default
+        options; categorical columns of the first two mutate by tables of their own. Or a
+        `Mutation`, whose columns are the table's: continuous ones standardised, categories as
+        numbers 0, 1, … in sorted order. Gaussian and categorical mutations, products of them and
+        mixtures of these can be used.
+    categorical : "auto", None, or a sequence of columns, default="auto"
+        Names, positions or a mask of the columns that hold categories. "auto" takes the columns
+        of text, booleans and categories of a data frame, and none of an array of numbers.
+    n_draws : int, default=20
+        Draws of each chain that are averaged, and kept for `sample`.
+    n_chains : int, default=3
+    burn_in : int, default=8
+        Draws of each chain before these.
+    max_iter : int, default=25
+        Steps of EM for each mutation.
+    random_state : int, RandomState, Generator or None, default=None
+    verbose : int, default=0
+        1 shows a bar of progress on the standard error stream.
+
+    Attributes
+    ----------
+    std_ : array of shape (T, D)
+        Standard deviation of each training cell given the observed ones, zero where observed; of
+        a category, the probability that it is another one.
+    standard_error_ : array of shape (T, D)
+        Monte-Carlo error of the imputed value, in the column's units; of a category, that of its
+        probability.
+    r_hat_ : array of shape (T, D)
+        Split R-hat of the same: near 1 where the chains agree, 1 where observed.
+    probabilities_ : dict from column to array of shape (T, C)
+        Of the categories `categories_[column]`, for each training record.
+    categories_ : dict from column to array of shape (C,)
+    weights_ : dict
+        The weight of each mutation; a single one has weight 1.
+    losses_ : dict
+        With "auto": the mean squared error of each mutation on the cells hidden as well, in
+        standard deviations; of categories, half of the squared distance of their probabilities.
+    mutations_ : dict
+        The fitted mutations, on standardised columns; of "auto" those with a weight. For
+        categorical columns "auto" uses 0/1 columns with some of them.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : array of shape (D,)
+
+    Notes
+    -----
+    `fit_transform` returns posterior means (the most probable category) of the training records,
+    to whom others are parents and children. `transform` of another record takes it as a leaf
+    below one of the training records, each by itself; a row that equals a training record cell
+    by cell, missing ones too, is that record. Observed cells never change.
+
+    A step costs O(T³ + T² D²).
+
+    Examples
+    --------
+    >>> from outtrees.datasets import load_liver
+    >>> X = load_liver(subset="paper").data[:60].copy()
+    >>> X[::7, 2] = np.nan
+    >>> imputer = OutTreeImputer(mutation="gaussian", random_state=0)
+    >>> filled = imputer.fit_transform(X)
+    >>> filled.shape, bool(np.isnan(filled).any()), bool((imputer.std_[::7, 2] > 0).all())
+    ((60, 6), False, True)
+    >>> imputer.sample(4, random_state=0).shape
+    (4, 60, 6)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "mutation": [StrOptions(set(_NAMES)), Mutation],
+        "categorical": [StrOptions({"auto"}), "array-like", None],
+        "n_draws": [Interval(Integral, 2, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "burn_in": [Interval(Integral, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        mutation: str | Mutation = "auto",
+        *,
+        categorical: Any = "auto",
+        n_draws: int = 20,
+        n_chains: int = 3,
+        burn_in: int = 8,
+        max_iter: int = 25,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.mutation = mutation
+        self.categorical = categorical
+        self.n_draws = n_draws
+        self.n_chains = n_chains
+        self.burn_in = burn_in
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit mutations to the observed cells and find the posterior of the hidden ones.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (T, D)
+            At least two records; NaN (or None among text) where a cell is missing.
+        y : ignored
+        """
+        check_params(self)
+        cells, text = read_cells(self, X, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        columns = learn_columns(cells, text, self.categorical, X, names)
+        table = columns.table(cells)
+        self.__dict__.pop("weights_", None)
+        stack = stack_cells(
+            self._candidates(table),
+            table,
+            max_iter=self.max_iter,
+            chains={
+                "n_chains": self.n_chains,
+                "n_draws": self.n_draws,
+                "burn_in": self.burn_in,
+                "n_kept": self.n_chains * self.n_draws,
+            },
+            rng=as_generator(self.random_state),
+            report=_bar if self.verbose else None,
+        )
+        kept = {name: weight for name, weight in stack.weights.items() if weight > 0}
+        posteriors = [(kept[name], found) for name, found in stack.posteriors.items()]
+        mean = sum(w * found.mean for w, found in posteriors)
+        second = sum(w * (found.variance + found.mean**2) for w, found in posteriors)
+        std = np.sqrt(np.maximum(second - mean**2, 0.0)) * np.isnan(table.cells)
+        error = np.sqrt(sum((w * found.standard_error) ** 2 for w, found in posteriors))
+        chances = [
+            sum(w * found.chances[d] for w, found in posteriors)
+            for d in range(len(columns.categorical))
+        ]
+        for d, chance in zip(columns.categorical, chances, strict=True):
+            hidden = np.isnan(table.cells[:, d])
+            mean[:, d] = np.where(hidden, chance.argmax(axis=1), table.cells[:, d])
+            std[:, d] = np.where(hidden, 1.0 - chance.max(axis=1), 0.0)
+        self.std_ = std * columns.scale
+        self.standard_error_ = error * columns.scale
+        self.r_hat_ = np.max([found.r_hat for _, found in posteriors], axis=0)
+        column_names = [d if names is None else str(names[d]) for d in columns.categorical]
+        self.probabilities_ = dict(zip(column_names, chances, strict=True))
+        self.categories_ = dict(zip(column_names, columns.levels, strict=True))
+        self.losses_ = stack.losses
+        self.mutations_ = {name: found.fit.mutation for name, found in stack.fitted.items()}
+        self.n_iter_ = self.max_iter
+        self._columns: Columns = columns
+        self._table: Table = table
+        self._mean: Array = mean
+        self._cells: NDArray[Any] = cells
+        self._fitted, self._posteriors = stack.fitted, stack.posteriors
+        self.weights_ = stack.weights  # last: an interrupted fit leaves an imputer not fitted
+        self._warn_of_noise(std, error, chances)
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return the records with missing cells filled in by posterior means or modes, (n, D).
+
+        The same whatever other records are in X. O(n T D²) for the records with missing cells.
+        """
+        check_is_fitted(self, "weights_")
+        cells, _ = read_cells(self, X, reset=False)
+        table = self._columns.table(cells).cells
+        filled = table.copy()
+        hidden = np.isnan(table)
+        rows = np.flatnonzero(hidden.any(axis=1))
+        known = {_key(record): t for t, record in enumerate(self._table.cells)}
+        place = [known.get(_key(table[row])) for row in rows]
+        for row, t in zip(rows, place, strict=True):
+            if t is not None:
+                filled[row] = self._mean[t]
+        new = rows[[t is None for t in place]] if len(rows) else rows
+        if len(new):
+            filled[new] = self._leaves(table[new])
+        result = self._columns.cells(filled)
+        # Standardising and back would round: cells that were there are returned as they came.
+        return np.where(hidden, result, cells)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:
+        """Fit, and return the records with missing cells filled in, (T, D)."""
+        return self.fit(X, y).transform(X)
+
+    def sample(self, n: int = 1, random_state: Any = None) -> NDArray[Any]:
+        """Return the training records completed n times, (n, T, D): multiple imputation.
+
+        Joint draws of all hidden cells from their posterior, each mutation as often as its weight
+        says. They are those that the chains kept, without repetition, so n is limited.
+        """
+        check_is_fitted(self, "weights_")
+        check_count("OutTreeImputer.sample", "n", n, 1)
+        rng = as_generator(random_state)
+        names = list(self._posteriors)
+        counts = rng.multinomial(n, [self.weights_[name] for name in names])
+        drawn = []
+        for name, count in zip(names, counts, strict=True):
+            kept = self._posteriors[name].draws
+            if count > len(kept):
+                raise ValueError(
+                    f"sample(n={n}) asks for {count} draws of {name!r}, but {len(kept)} were kept; "
+                    "raise n_draws or n_chains and fit again."
+                )
+            drawn.extend(kept[rng.choice(len(kept), size=count, replace=False)])
+        order = rng.permutation(n)
+        completed = self._columns.cells(np.array(drawn)[order])
+        return np.where(np.isnan(self._table.cells), completed, self._cells)
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _candidates(self, table: Table) -> dict[str, Candidate]:
+        if isinstance(self.mutation, Mutation):
+            check_columns(self.mutation, table.cells.shape[1], table.categorical)
+            return {type(self.mutation).__name__: Candidate(self.mutation, False)}
+        if self.mutation == "auto":
+            return default_candidates(table)
+        made = make_mutation(self.mutation)
+        every = len(table.categorical) == table.cells.shape[1]
+        if isinstance(made, CategoricalMutation) and every:
+            made = mixed_mutation(table, GaussianMutation(), made)
+        elif isinstance(made, GaussianMutation) and not made.parent_free:
+            made = mixed_mutation(table, made, CategoricalMutation())
+        elif table.categorical or isinstance(made, CategoricalMutation):
+            takes = "only" if isinstance(made, CategoricalMutation) else "no"
+            raise ValueError(
+                f"mutation={self.mutation!r} takes {takes} categorical columns, but "
+                f"{len(table.categorical)} of {table.cells.shape[1]} columns are; use 'auto', "
+                "'gaussian' or 'parzen', or name the columns in categorical."
+            )
+        if isinstance(made, MixtureMutation):
+            made = MixtureMutation(prior_strength=10.0)
+        return {self.mutation: Candidate(made, False)}
+
+    def _leaves(self, table: Array) -> Array:
+        """Return new records filled in, each a leaf below the training records."""
+        mean = np.zeros_like(table)
+        chances = [np.zeros((len(table), n)) for n in self._table.n_levels]
+        for name, fitted in self._fitted.items():
+            weight = self.weights_[name]
+            draws = self._posteriors[name].draws
+            step = max(1, len(draws) // _COMPLETIONS)
+            found = fitted.leaves(table, draws[::step][:_COMPLETIONS])
+            mean += weight * found.mean
+            for total, chance in zip(chances, found.chances, strict=True):
+                total += weight * chance
+        for d, chance in zip(self._columns.categorical, chances, strict=True):
+            mean[:, d] = chance.argmax(axis=1)
+        return np.where(np.isnan(table), mean, table)
+
+    def _warn_of_noise(self, std: Array, error: Array, chances: list[Array]) -> None:
+        spread = std.copy()
+        for d, chance in zip(self._columns.categorical, chances, strict=True):
+            best = chance.max(axis=1)
+            spread[:, d] = np.sqrt(best * (1 - best))
+        hidden = np.isnan(self._table.cells)
+        noisy = (error > _TOO_NOISY * spread)[hidden & (spread > 0)]
+        if noisy.size and noisy.mean() > _TOO_MANY:
+            warnings.warn(
+                f"the chains of OutTreeImputer still disagree: the Monte-Carlo error of "
+                f"{noisy.mean():.0%} of the missing cells is above half their standard deviation; "
+                "raise n_draws and burn_in, or use a mutation with a larger prior_strength",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _key(record: Array) -> bytes:
+    """Return what equal records share: there are several NaN, and two zeros."""
+    return (np.where(np.isnan(record), np.nan, record) + 0.0).tobytes()
+
+
+def _bar(name: str, what: str, done: int, total: int) -> None:
+    """Show how far one mutation is, in one line that is written over."""
+    filled = round(30 * done / total)
+    line = f"\r{name}, {what:22s} [{'#' * filled}{'.' * (30 - filled)}] {done}/{total}"
+    sys.stderr.write(line + ("\n" if done == total else ""))
+    sys.stderr.flush()

@@ -1,0 +1,184 @@
+"""Fitting from several starts, with or without records held out to stop early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outtrees._common.arguments import check_option
+from outtrees._common.random import as_generator
+from outtrees._common.types import Array
+from outtrees.inference.candidate_em import fit_candidate_em
+from outtrees.inference.em import fit_em
+from outtrees.inference.gradient import fit_gradient, fit_lbfgs
+from outtrees.inference.likelihood import leaf_log_density
+from outtrees.inference.objective import FitResult
+from outtrees.inference.stages import Track
+from outtrees.models import CategoricalMutation, GaussianMutation
+from outtrees.models.base import Mutation
+
+SOLVERS: dict[str, Callable[..., FitResult]] = {
+    "em": fit_em,
+    "lbfgs": fit_lbfgs,
+    "gradient": fit_gradient,
+}
+
+
+def fit_mutation(
+    mutation: Mutation,
+    X: ArrayLike,  # (T, D)
+    *,
+    solver: str = "em",
+    max_iter: int = 200,
+    tol: float = 1e-4,
+    n_init: int = 1,
+    random_state: Any = None,
+    X_validation: ArrayLike | None = None,  # (V, D)
+    n_iter_no_change: int = 10,
+    verbose: int = 0,
+    n_candidates: int | None = None,
+    track: Track | None = None,
+    neighbours: str = "exact",
+) -> FitResult:
+    """Return the best fit over the starts of the mutation.
+
+    Starts are those of `starts`; for a Gaussian whose start is left open, then also the best
+    fit with parents and children exchanged (`GaussianMutation.turned`). The best fit has the
+    highest log posterior; with validation records, the highest mean leaf log-density of these, and
+    then the mutation is the one at the step where that was highest, and a fit ends after
+    `n_iter_no_change` steps without a new best. `n_evaluations` counts all starts.
+
+    With `n_candidates` each fit is `fit_candidate_em`, over that many possible parents of each
+    record (solver "em" alone), and a `CandidateFit`; its log posterior is an estimate. These are
+    looked up as `neighbours` says, "exact" or "approximate".
+
+    With a `track` (solver "em") each step is noted, and a fit that was interrupted goes on;
+    `random_state` must then be the same int.
+
+    Examples
+    --------
+    >>> from outtrees.models import GaussianMutation
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> fit_mutation(GaussianMutation(transition="zero"), X).n_iter
+    2
+    """
+    check_option("fit_mutation", "solver", solver, SOLVERS)
+    if n_candidates is not None and solver != "em":
+        raise ValueError(
+            f"a fit over candidates expects solver='em', but got {solver!r}; change it, or fit "
+            "all pairs (candidates='dense')"
+        )
+    records = np.asarray(X, dtype=np.float64)
+    # Drawn first: every start is judged on the same sample of parents.
+    seed = None if n_candidates is None else int(as_generator(random_state).integers(2**31))
+
+    def run(start: Mutation) -> FitResult:
+        stopper = None
+        if X_validation is not None:
+            stopper = _EarlyStopping(records, np.asarray(X_validation), n_iter_no_change)
+        options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "verbose": verbose}
+        if track is not None and solver == "em" and n_candidates is None:
+            options["stage"] = track.next_stage()
+        if n_candidates is None:
+            fit = SOLVERS[solver](start, records, on_step=stopper, **options)
+        else:
+            fit = fit_candidate_em(
+                start,
+                records,
+                n_candidates,
+                neighbours=neighbours,
+                random_state=seed,
+                on_step=stopper,
+                track=track,
+                **options,
+            )
+        if stopper is not None:
+            scores = np.array(stopper.scores)
+            fit = replace(fit, mutation=stopper.best, validation_scores=scores)
+        return fit
+
+    fits = [run(start) for start in starts(mutation, records, n_init, random_state)]
+    best = max(fits, key=_merit)
+    turned = best.mutation.turned() if isinstance(best.mutation, GaussianMutation) else None
+    if turned is not None and getattr(mutation, "start_correlation", 0.0) is None:
+        fits.append(run(turned))
+    best = max(fits, key=_merit)
+    return replace(best, n_evaluations=sum(fit.n_evaluations for fit in fits))
+
+
+def starts(mutation: Mutation, X: Array, n_init: int, random_state: Any) -> list[Mutation]:
+    """Return the mutations that a fit begins from, each different.
+
+    The mutation's own start; where its correlation between parent and child is left open
+    (start_correlation=None), also the iid solution, from which the paper begins: each leads to
+    the better maximum on some data. Where the start is random, n_init of them.
+
+    Examples
+    --------
+    >>> from outtrees.models import GaussianMutation
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> [start.transition_matrix[0, 0].round(2) for start in starts(GaussianMutation(), X, 1, 0)]
+    [np.float64(0.84), np.float64(0.0)]
+    """
+    templates = [mutation]
+    fixed = getattr(mutation, "transition", None) in ("identity", "zero")
+    if getattr(mutation, "start_correlation", 0.0) is None and not fixed:
+        templates.append(replace(mutation, start_correlation=0.0))  # type: ignore[type-var]
+    # The first start takes the seed as it is: its mixture is the one scikit-learn's users know.
+    seeds = [random_state, *as_generator(random_state).integers(2**31, size=n_init - 1).tolist()]
+    if isinstance(random_state, (np.random.Generator, np.random.RandomState)):
+        seeds[0] = int(as_generator(random_state).integers(2**31))
+    found: list[Mutation] = []
+    for template in templates:
+        for seed in seeds:
+            start = template.start(X, seed)
+            if not any(np.array_equal(start.params, other.params) for other in found):
+                found.append(start)
+    return found
+
+
+def with_known_values(mutation: Mutation, X: Array) -> Mutation:
+    """Return the mutation with the values that may occur taken from all records.
+
+    A part of the records may lack a category that the others hold; which categories exist is no
+    parameter to be learned.
+    """
+    if isinstance(mutation, CategoricalMutation) and mutation.categories is None:
+        columns = [column[~np.isnan(column)] for column in X.T]
+        return replace(mutation, categories=[np.unique(column).tolist() for column in columns])
+    return mutation
+
+
+class _EarlyStopping:
+    """Keeps the mutation that is best on the validation records."""
+
+    def __init__(self, X: Array, X_validation: Array, patience: int) -> None:
+        self._X, self._X_validation, self._patience = X, X_validation, patience
+        self.scores: list[float] = []
+        self.best: Mutation
+
+    @property
+    def state(self) -> Any:
+        """The scores so far, and the best mutation."""
+        return tuple(self.scores), self.best
+
+    @state.setter
+    def state(self, kept: Any) -> None:
+        self.scores, self.best = list(kept[0]), kept[1]
+
+    def __call__(self, mutation: Mutation) -> bool:
+        score = float(leaf_log_density(mutation, self._X, self._X_validation).mean())
+        if not self.scores or score > max(self.scores):
+            self.best = mutation
+        self.scores.append(score)
+        return len(self.scores) - 1 - int(np.argmax(self.scores)) >= self._patience
+
+
+def _merit(fit: FitResult) -> float:
+    if len(fit.validation_scores):
+        return float(fit.validation_scores.max())
+    return float(fit.log_likelihoods[-1])

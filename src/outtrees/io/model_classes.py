@@ -1,0 +1,81 @@
+"""Which classes a model may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+
+# Name in the file → module. Only what stands here is ever imported for a file.
+CLASSES: dict[str, str] = {
+    "BernoulliMutation": "outtrees.models.bernoulli",
+    "CategoricalMutation": "outtrees.models.categorical",
+    "GaussianMutation": "outtrees.models.gaussian",
+    "KernelMutation": "outtrees.models.kernel",
+    "MixtureMutation": "outtrees.models.mixture",
+    "PoissonMutation": "outtrees.models.poisson",
+    "ProductMutation": "outtrees.models.product",
+    "OutTreeDensity": "outtrees.density.estimator",
+    # Variational Bayes
+    "CategoricalPosterior": "outtrees.models.conjugate.categorical",
+    "GaussianPosterior": "outtrees.models.conjugate.gaussian",
+    "GaussianPrior": "outtrees.models.conjugate.gaussian_prior",
+    "InverseWishart": "outtrees.models.conjugate.inverse_wishart",
+    "KernelPosterior": "outtrees.models.conjugate.kernel",
+    "MixturePosterior": "outtrees.models.conjugate.mixture",
+    "PoissonPosterior": "outtrees.models.conjugate.poisson",
+    "ProductPosterior": "outtrees.models.conjugate.product",
+    "BayesianOutTree": "outtrees.bayes.estimator",
+    # Labels
+    "CandidateLabelModel": "outtrees.labels.candidate_model",
+    "Choice": "outtrees.labels.choice",
+    "LabelAverage": "outtrees.labels.averaging",
+    "LabelModel": "outtrees.labels.model",
+    "PCA": "sklearn.decomposition",
+    "OutTreeClassifier": "outtrees.labels.classifier",
+    # Hidden cells
+    "Columns": "outtrees.imputation.imputer_columns",
+    "Completions": "outtrees.imputation.imputer_density",
+    "Dummies": "outtrees.imputation.dummies",
+    "FittedCandidate": "outtrees.imputation.stack",
+    "HiddenFit": "outtrees.imputation.em",
+    "HiddenModel": "outtrees.imputation.model",
+    "HiddenPosterior": "outtrees.imputation.posterior",
+    "LinearEdges": "outtrees.imputation.linear",
+    "Table": "outtrees.imputation.stack",
+    "OutTreeImputer": "outtrees.imputation.imputer",
+    # Who came from whom
+    "Column": "outtrees.records.column",
+    "Records": "outtrees.records.records",
+    "Counts": "outtrees.models.columns.counts",
+    "Distances": "outtrees.models.columns.matrices",
+    "Drift": "outtrees.models.columns.drift",
+    "GivenWeights": "outtrees.models.columns.matrices",
+    "GroupedDrift": "outtrees.models.columns.grouped_drift",
+    "Lineage": "outtrees.models.columns.lineage",
+    "LostMass": "outtrees.candidates.lost",
+    "PossibleEdges": "outtrees.candidates.edges",
+    "Reversion": "outtrees.models.columns.reversion",
+    "Sticky": "outtrees.models.columns.sticky",
+    "Substitution": "outtrees.models.columns.substitution",
+    "Waiting": "outtrees.models.columns.waiting",
+    "Ancestry": "outtrees.ancestry.estimator",
+}
+# Attributes of fitted estimators beside those that end in an underscore.
+ALSO_FITTED: dict[str, tuple[str, ...]] = {
+    "OutTreeDensity": ("_completions",),
+    "OutTreeImputer": ("_columns", "_table", "_mean", "_cells", "_fitted", "_posteriors"),
+}
+
+# Parameters that only serve a fit under way, such as a progress display: not saved.
+NOT_SAVED: dict[str, tuple[str, ...]] = {"Ancestry": ("progress",)}
+
+
+def allowed_classes(classes: Iterable[type] = ()) -> dict[str, type | str]:
+    """Return what may be saved and loaded: name → module, or the class itself."""
+    return {**CLASSES, **{cls.__name__: cls for cls in classes}}
+
+
+def find_class(allowed: Mapping[str, type | str], name: str) -> type:
+    """Return an allowed class by its name."""
+    found = allowed[name]
+    return getattr(import_module(found), name) if isinstance(found, str) else found

@@ -1,0 +1,175 @@
+"""Choosing stickiness and sharpness among the labelled records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy.special import logit, softmax
+
+from outtrees._common.random import as_generator
+from outtrees._common.types import Array
+from outtrees.labels.importance import weigh_trees
+from outtrees.labels.model import LabelModel, Labels
+from outtrees.models.edges import EdgeList
+
+STICKINESS = (0.5, 0.8, 0.95)
+_USUAL_STICKINESS = 0.9
+_MOST_SETTINGS = 8  # that are averaged
+_LEAST_WEIGHT = 0.02  # of the best one's
+# Hidden labels are predicted one by one, but are not independent: their sum says too much.
+_TRUST = 0.5
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings tried, what each says of the known labels, and the chosen one."""
+
+    best: LabelModel
+    stickiness: Array  # (n,)
+    sharpness: Array  # (n,)
+    fresh: Array  # (n,) 1 where attributes are drawn afresh with the label
+    log_held_out: Array  # (n,) Σ log p(label | labels of other folds, attributes)
+    errors: Array  # (n,) the share of known labels that the other folds get wrong
+    effective_trees: Array  # (n,) behind each estimate, the fewest of all folds
+    scores: Array  # (n,) half of log_held_out, plus the log prior of the setting
+
+    def settings(self, most: int = _MOST_SETTINGS) -> Array:
+        """Return weights, stickiness, sharpness and fresh of the best settings, (m, 4).
+
+        The weights are those of the scores as log-probabilities, and sum to one. What few labels
+        leave open is so left open.
+        """
+        order = np.argsort(-self.scores, kind="stable")[: min(most, _MOST_SETTINGS)]
+        weights = softmax(np.maximum(self.scores[order], -1e300))  # none may be possible
+        kept = weights >= _LEAST_WEIGHT * weights[0]
+        weights, order = weights[kept] / weights[kept].sum(), order[kept]
+        of_settings = self.stickiness[order], self.sharpness[order], self.fresh[order]
+        return np.column_stack([weights, *of_settings])
+
+
+def usual_sharpness(n_features: int) -> float:
+    """Return min(1, 3 / √D): many columns taken as independent make a tree posterior too sure.
+
+    Examples
+    --------
+    >>> [usual_sharpness(D) for D in (3, 9, 36)]
+    [1.0, 1.0, 0.5]
+    """
+    return min(1.0, 3.0 / float(np.sqrt(n_features)))
+
+
+def sharpness_grid(n_features: int) -> tuple[float, ...]:
+    """Return the usual sharpness times 1/8 … 2.
+
+    Examples
+    --------
+    >>> sharpness_grid(3)
+    (0.125, 0.25, 0.5, 1.0, 2.0)
+    """
+    return tuple(usual_sharpness(n_features) * 2.0**power for power in range(-3, 2))
+
+
+def neighbourhoods(edges: EdgeList, known: Labels, n_records: int, random_state: Any) -> Labels:
+    """Return the rows of about `n_records` records in four neighbourhoods of labelled ones, sorted.
+
+    Neighbourhoods grow along the listed edges, so records in them are as near to each other as all
+    are; records drawn one by one would be farther apart than what the settings are for. All rows
+    if there are no more than that.
+
+    Examples
+    --------
+    >>> chain = EdgeList.of(np.arange(1, 100), np.arange(99), 100)
+    >>> len(neighbourhoods(chain, np.zeros(100, dtype=int), 40, 0))
+    40
+    """
+    from scipy.sparse.csgraph import breadth_first_order
+
+    T = edges.n_records
+    if n_records >= T:
+        return np.arange(T)
+    graph = edges.matrix(np.ones(len(edges)))
+    taken = np.zeros(T, dtype=bool)
+    for seed in as_generator(random_state).permutation(np.flatnonzero(known >= 0)):
+        left = n_records - int(taken.sum())
+        if left <= 0:
+            break
+        if taken[seed]:
+            continue
+        near = breadth_first_order(graph, seed, directed=False, return_predecessors=False)
+        taken[near[~taken[near]][: min(left, -(-n_records // 4))]] = True
+    return np.flatnonzero(taken)
+
+
+def choose_settings(
+    model: LabelModel,
+    known: Labels,  # (T,), −1 where unknown
+    stickiness: Sequence[float],
+    sharpness: Sequence[float],
+    n_features: int,
+    cv: int = 4,
+    n_trees: int = 64,
+    random_state: Any = None,
+    given: Callable[[Labels], LabelModel] | None = None,
+    also_plain: bool = False,
+) -> Choice:
+    """Return the stickiness and sharpness that predict known labels from other known ones best.
+
+    The known labels are dealt at random into `cv` folds, one label each if there are fewer; the
+    labels of each fold are hidden in turn, and predicted from all attributes and the other labels
+    (`weigh_trees`); half of their log-probability counts. A weak prior on the setting settles what
+    few labels leave open: normal on logit(stickiness) around 0.9, sd 1.5, and on log(sharpness)
+    around `usual_sharpness`, sd log 4. O(T³) for each setting and fold.
+
+    `given` returns the model that knows these labels only, if what is hidden would show in `model`.
+    With `also_plain` the model without `log_fresh` is tried too.
+
+    Examples
+    --------
+    >>> near = np.kron(np.eye(2), np.ones((4, 4)))
+    >>> model = LabelModel(9 * near[None], np.zeros(8), np.array([0.5, 0.5]), 0.5)
+    >>> known = np.repeat([0, 1], 4)
+    >>> choose_settings(model, known, [0.1, 0.9], [1.0], 1, random_state=0).best.stickiness
+    0.9
+    """
+    rng = as_generator(random_state)
+    labels = np.asarray(known)
+    seen = rng.permutation(np.flatnonzero(labels >= 0))
+    folds = np.array_split(seen, min(cv, len(seen)))
+    usual = np.log(usual_sharpness(n_features))
+    hidden = []
+    for fold in folds:
+        left = labels.copy()
+        left[fold] = -1
+        hidden.append((fold, left, model if given is None else given(left)))
+    forms = [model.log_fresh is not None] + [False] * also_plain
+    rows = []
+    for fresh, sharp, sticky in product(forms, sharpness, stickiness):
+        held_out, wrong, effective = 0.0, 0, np.inf
+        for fold, left, knowing in hidden:
+            setting = with_setting(knowing, sticky, sharp, fresh)
+            weighed = weigh_trees(setting, left, n_trees, rng)
+            chances = weighed.marginals[fold]
+            with np.errstate(divide="ignore"):
+                held_out += float(np.log(chances[np.arange(len(fold)), labels[fold]]).sum())
+            wrong += int((chances.argmax(axis=1) != labels[fold]).sum())
+            effective = min(effective, weighed.effective_trees)
+        prior = 0.0  # of what is given, and not chosen, nothing is preferred
+        if len(stickiness) > 1:
+            prior -= 0.5 * ((logit(sticky) - logit(_USUAL_STICKINESS)) / 1.5) ** 2
+        if len(sharpness) > 1:
+            prior -= 0.5 * ((np.log(sharp) - usual) / np.log(4.0)) ** 2
+        score = _TRUST * held_out + prior
+        rows.append((sticky, sharp, fresh, held_out, wrong / len(seen), effective, score))
+    table = np.array(rows, dtype=np.float64).T
+    best = with_setting(model, *table[:3, int(table[-1].argmax())])
+    return Choice(best, *table)
+
+
+def with_setting(model: LabelModel, stickiness: float, sharpness: float, fresh: Any) -> LabelModel:
+    """Return the model with this setting; without `log_fresh`, if attributes are not fresh."""
+    options: dict[str, Any] = {} if fresh else {"log_fresh": None}
+    return model.with_options(stickiness=float(stickiness), sharpness=float(sharpness), **options)

@@ -1,0 +1,363 @@
+"""Semi-supervised classification with out-trees, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.decomposition import PCA
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from outtrees._common.random import as_generator
+from outtrees._common.types import Array
+from outtrees.candidates.plan import CONSTRAINTS
+from outtrees.inference import fit_mutation
+from outtrees.inference.fitting import with_known_values
+from outtrees.inference.validation import (
+    check_params,
+    check_records,
+    warn_of_degenerate_records,
+)
+from outtrees.labels import smoothed_marginal
+from outtrees.labels.classifier_candidates import OF_CANDIDATES, ListedLabels
+from outtrees.labels.classifier_targets import read_targets
+from outtrees.labels.prediction import leaf_label_distributions
+from outtrees.labels.refitting import AttributeMutations
+from outtrees.models import MUTATIONS, Mutation, make_mutation
+
+# Pairs of new and old records whose weights are held at once: 32 MB.
+_PAIRS_AT_ONCE = 2**22
+_EDGE_DRAWS = 100
+
+
+class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
+    """Labels that mutate along the same unknown tree as the attributes.
+
+    Every record descends from one unknown other record, and both its attributes and its label
+    mutate on the way (paper, section 5):
+
+        β_uv = p(x_u | x_v)^sharpness · p(y_u | y_v),   p(a | b) = s·[a = b] + (1 − s)·marginal_a
+
+    Attributes tell which trees are likely, and trees which labels are; no other link between them
+    is assumed in the paper's model (`joint` adds one). Records without a label take part in fitting
+    (semi-supervised).
+
+    Parameters
+    ----------
+    mutation : str or Mutation, default="parzen-diag"
+        How the attributes of a child differ from its parent's: see `OutTreeDensity`. The default is
+        a Gaussian around the parent with a variance for each column; "parzen" has a covariance,
+        which many correlated columns fill with what says nothing of labels.
+        "categorical" is for discrete characters; there NaN is a missing cell, integrated out.
+        Fitted to all records without labels (tdid likelihood).
+    stickiness : float in [0, 1] or "auto", default="auto"
+        The probability s that a child keeps its parent's label rather than drawing one afresh.
+        "auto" hides a quarter of the known labels at a time and predicts them from the others,
+        for several settings, together with sharpness (`choose_settings`), and averages the
+        posterior over the settings, weighed by that. "hill-climb", joint=True and knn take the
+        best one.
+    sharpness : float or "auto", default="auto"
+        The power on the attributes' weights. 1 is the model as it stands; many columns that are
+        taken as independent make that over-sure.
+    method : {"posterior", "hill-climb"}, default="posterior"
+        "posterior" averages over all trees and all unknown labels by sampling; "hill-climb"
+        is the paper's: the labels that maximise Z as far as single changes lead.
+    unlabeled : number, str or None, default=-1
+        What marks an unknown label in y; None: all labels are known.
+    joint : bool, "fresh" or "auto", default="auto"
+        Whether attributes depend on labels (eq. 4). True fits two mutations, one where a child
+        keeps its parent's label and one where the label changes. With "fresh" a child that draws
+        its label afresh draws its attributes afresh too, as records with that label have them:
+
+            β_uv = s·[y_u = y_v]·p(x_u | x_v)^sharpness + (1 − s)·marginal·p(x_u | y_u)^sharpness
+
+        "auto": where stickiness or sharpness is "auto" and method="posterior", False and "fresh"
+        are both among the settings that are averaged (or the better is taken); with both given,
+        and for "hill-climb", False, the model as the paper has it.
+    label_prior : {"uniform", "frequency"}, default="uniform"
+        The marginal of labels drawn afresh: all classes alike (as in the paper), or the
+        frequencies of the known labels, each class counted once more.
+    n_components : int or None, default=None
+        Reduce the columns to this many principal components first, as the paper does.
+    n_chains, n_draws, burn_in : int, default=4, 50, 5
+        For "posterior": chains, steps of each that are averaged, steps that are not.
+    n_init : int, default=5
+        For "hill-climb": starts, the first from the most frequent label, the others random.
+    refit : bool, default=False
+        For "hill-climb": whether to refit the mutation between climbs.
+    max_iter : int, default=200
+        Steps for fitting the mutation; sweeps of a hill-climb.
+    max_classes : int, default=1000
+    candidates : {"auto", "dense", "knn"}, default="auto"
+        "dense": every record may descend from every other, O(T³) a step. "knn": from its
+        n_candidates likeliest parents only (`OutTreeDensity` says more); then stickiness and
+        sharpness are chosen among 1,000 records in four neighbourhoods, and only "posterior" with
+        joint=False or "fresh" is possible. "auto": dense as long as its arrays fit into the free
+        memory; else knn, with a `CandidatesWarning`.
+    n_candidates : int, default=20
+        For knn; with T − 1 or more all pairs are listed.
+    neighbours : {"exact", "approximate"}, default="exact"
+        For knn, how the likeliest parents are looked up where records have more than 15 columns
+        (in units of the noise): all pairs compared, or PyNNDescent (`pip install
+        'outtrees[neighbours]'`), faster from some 20,000 records on, which misses some. Then there
+        is no dropped_mass_bound_.
+    random_state : int, RandomState, Generator or None, default=None
+
+    Attributes
+    ----------
+    classes_ : array of shape (C,)
+    transduction_ : array of shape (T,)
+        The label of every training record: known, or most probable.
+    label_distributions_ : array of shape (T, C)
+        P(label | all attributes, known labels). "hill-climb": one at the label found.
+    label_errors_ : array of shape (T, C)
+        Monte-Carlo standard errors of `label_distributions_`; 0 for "hill-climb".
+    r_hat_ : float
+        The largest split R-hat over label probabilities, averaged over settings (which have few
+        steps each, so that it is often above 1.2 by chance); 1 for "hill-climb".
+    stickiness_, sharpness_ : float
+        As given, or those that weigh most.
+    joint_ : bool, "fresh" or "either"
+        As given, or what "auto" took; then `average_.fresh` tells the settings apart.
+    choice_ : Choice or None
+        The settings that "auto" tried, with their scores.
+    average_ : LabelAverage
+        The settings that were averaged, with their weights and what each says.
+    log_likelihood_ : float
+        Log of Σ over unknown labels of Z(y) / T^(T−1) ("posterior", sampled, at `stickiness_` and
+        `sharpness_`), or of its largest term found ("hill-climb", exact). At sharpness 1 the
+        former is log p(X, known labels). For knn over trees of listed edges only, and so an
+        estimate of a lower bound.
+    mutation_ : Mutation
+    changed_mutation_ : Mutation or None
+        With joint=True: the mutation where the label changes.
+    classes_of_ : array of shape (T, C) or None
+        With joint="fresh": the classes of the records whose attributes are like those of a label
+        drawn afresh; rows of unknown labels are 0.
+    edge_marginals_, root_marginals_ : arrays of shape (T, T) [child, parent] and (T,)
+        Averaged over draws of the labels; made when first asked for.
+        For knn the first is a SciPy sparse array.
+    candidates_ : {"dense", "knn"}
+        What the fit did.
+    dropped_mass_, dropped_mass_error_, dropped_mass_bound_ : float
+        For knn: the mean share of a record's parents (by weight, at `sharpness_`) that is not
+        listed, from all parents of 200 records, its standard error, and an upper bound of it
+        where there is one (else None).
+    n_iter_ : int
+        Steps averaged in all, or sweeps of the best climb.
+    X_ : array of shape (T, D)
+        The training records, after `n_components`.
+
+    Notes
+    -----
+    `predict` takes a record as new, a leaf below one of the training records, even if it is one
+    of them; `transduction_` takes the training records as what they are. The two may differ.
+
+    Cost: O(T³) for each step; for knn a sparse elimination, O(E) memory. `predict_proba` looks at
+    all training records either way.
+
+    Examples
+    --------
+    >>> X = [[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]
+    >>> model = OutTreeClassifier(random_state=0).fit(X, [0, -1, 0, 1, 1, -1])
+    >>> model.transduction_
+    array([0, 0, 0, 1, 1, 1])
+    >>> model.predict([[0.3], [4.9]])
+    array([0, 1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "mutation": [StrOptions(set(MUTATIONS)), Mutation],
+        "stickiness": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "sharpness": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "method": [StrOptions({"posterior", "hill-climb"})],
+        "unlabeled": [Real, str, None],
+        "joint": ["boolean", StrOptions({"fresh", "auto"})],
+        "label_prior": [StrOptions({"uniform", "frequency"})],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "n_draws": [Interval(Integral, 4, None, closed="left")],
+        "burn_in": [Interval(Integral, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "refit": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_classes": [Interval(Integral, 1, None, closed="left")],
+        **CONSTRAINTS,
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def __init__(
+        self,
+        mutation: str | Mutation = "parzen-diag",
+        *,
+        stickiness: float | str = "auto",
+        sharpness: float | str = "auto",
+        method: str = "posterior",
+        unlabeled: Any = -1,
+        joint: bool | str = "auto",
+        label_prior: str = "uniform",
+        n_components: int | None = None,
+        n_chains: int = 4,
+        n_draws: int = 50,
+        burn_in: int = 5,
+        n_init: int = 5,
+        refit: bool = False,
+        max_iter: int = 200,
+        max_classes: int = 1000,
+        candidates: str = "auto",
+        n_candidates: int = 20,
+        neighbours: str = "exact",
+        random_state: Any = None,
+    ) -> None:
+        self.mutation = mutation
+        self.stickiness = stickiness
+        self.sharpness = sharpness
+        self.method = method
+        self.unlabeled = unlabeled
+        self.joint = joint
+        self.label_prior = label_prior
+        self.n_components = n_components
+        self.n_chains = n_chains
+        self.n_draws = n_draws
+        self.burn_in = burn_in
+        self.n_init = n_init
+        self.refit = refit
+        self.max_iter = max_iter
+        self.max_classes = max_classes
+        self.candidates = candidates
+        self.n_candidates = n_candidates
+        self.neighbours = neighbours
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_missing()
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the mutation to all records, and find the labels of those that have none.
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+        y : array-like of shape (T,)
+            Numbers or strings; `unlabeled` where unknown.
+        """
+        check_params(self)
+        for name in ("model_", "_edges", *OF_CANDIDATES):
+            self.__dict__.pop(name, None)
+        records = check_records(self, X, allows_missing=self._allows_missing(), reset=True)
+        targets = read_targets(self, records, y, self.unlabeled, self.max_classes)
+        self.candidates_ = self._decided(len(records))
+        sparse = self.candidates_ == "knn"
+        rng = as_generator(self.random_state)
+        records = self._reduced(records, reset=True)
+        mutation = make_mutation(self.mutation)
+        warn_of_degenerate_records(
+            records,
+            mutation,
+            None if self.n_components else getattr(self, "feature_names_in_", None),
+        )
+        # Drawn here, so that the rest does not depend on how many numbers a fit takes.
+        fit_seed, choice_seed, label_seed = (int(seed) for seed in rng.integers(2**31, size=3))
+        fitted = fit_mutation(
+            with_known_values(mutation, records),
+            records,
+            max_iter=self.max_iter,
+            random_state=fit_seed,
+            n_candidates=self.n_candidates if sparse else None,
+            neighbours=self.neighbours,
+        ).mutation
+        C = len(targets.classes)
+        marginal = np.full(C, 1 / C)
+        if self.label_prior == "frequency":
+            marginal = smoothed_marginal(targets.labels, C)
+        mutations = AttributeMutations(fitted)
+        self.joint_ = self._decided_joint()
+        if self.joint_ in ("fresh", "either"):
+            mutations = mutations.knowing(targets.labels, C)
+        self.X_ = records
+        self.classes_ = targets.classes
+        prepared = self._listed if sparse else self._all_pairs
+        mutations, model = prepared(mutations, targets.labels, marginal, choice_seed)
+        if self.method == "posterior":
+            self._sample_labels(model, targets.labels, label_seed)
+        else:
+            mutations, model = self._climb(mutations, model, targets.labels, label_seed)
+        self.stickiness_, self.sharpness_ = model.stickiness, model.sharpness
+        self.mutation_, self.changed_mutation_ = mutations.kept, mutations.changed
+        self.classes_of_ = mutations.classes
+        # The known labels are exact in the distributions, so this keeps them.
+        self.transduction_ = targets.classes[self.label_distributions_.argmax(axis=1)]
+        self.model_ = model  # last: an interrupted fit leaves an estimator not fitted
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return P(class) of each record as a new leaf below a training record, (n, C).
+
+        Every row by itself, whatever other rows are there. O(n T (D + C)).
+        """
+        check_is_fitted(self, "model_")
+        records = check_records(self, X, allows_missing=self._allows_missing(), reset=False)
+        records = self._reduced(records, reset=False)
+        mutations = AttributeMutations(self.mutation_, self.changed_mutation_, self.classes_of_)
+        step = max(1, _PAIRS_AT_ONCE // (2 * len(self.X_)))
+        average, parts = self.average_, []
+        for low in range(0, len(records), step):
+            some = records[low : low + step]
+            layers, fresh = mutations.layers(some, self.X_), mutations.fresh(self.X_, some)
+            of_settings = [
+                leaf_label_distributions(
+                    model, layers, distributions, None if model.log_fresh is None else fresh
+                )
+                for model, distributions in zip(
+                    average.models(self.model_), average.distributions, strict=True
+                )
+            ]
+            parts.append(np.tensordot(average.weights, of_settings, axes=1))
+        return np.concatenate(parts)
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable class of each record as a new one, (n,)."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    @property
+    def edge_marginals_(self) -> Array:
+        """P(training record u descends directly from v), (T, T) [child, parent]."""
+        return self._averaged_edges()[0]
+
+    @property
+    def root_marginals_(self) -> Array:
+        """P(training record r is the root), (T,)."""
+        return self._averaged_edges()[1]
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _allows_missing(self) -> bool:
+        known = isinstance(self.mutation, Mutation) or self.mutation in MUTATIONS
+        return known and make_mutation(self.mutation).allows_missing and not self.n_components
+
+    def _reduced(self, X: Array, *, reset: bool) -> Array:
+        if self.n_components is None:
+            return X
+        if reset:
+            most = min(X.shape)
+            if self.n_components > most:
+                raise ValueError(
+                    f"n_components={self.n_components} is more than {X.shape[0]} records of "
+                    f"{X.shape[1]} columns span; use at most {most}"
+                )
+            self.pca_ = PCA(self.n_components, svd_solver="full").fit(X)
+        return np.asarray(self.pca_.transform(X))
+
+    def _averaged_edges(self) -> tuple[Array, Array]:
+        check_is_fitted(self, "model_")
+        if "_edges" not in self.__dict__:
+            edge, root = self.average_.edges(self.model_, _EDGE_DRAWS)
+            self._edges = self._as_matrix(edge), root
+        return self._edges

@@ -1,0 +1,250 @@
+"""Labels that mutate along the same unknown tree as the attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees._common.arguments import check_number
+from outtrees._common.random import as_generator
+from outtrees._common.types import Array
+from outtrees.inference.messages import States
+from outtrees.trees import OutTreeDistribution
+
+Labels = NDArray[np.intp]  # (T,) class indices
+
+
+@dataclass(frozen=True)
+class LabelModel:
+    """Weights of (tree, labels) pairs: attributes and labels mutate along the same edges.
+
+    An edge u ← v of a tree whose labels are y weighs (paper, section 5)
+
+        β_uv = p(x_u | x_v)^sharpness · p(y_u | y_v),   p(a | b) = s·[a = b] + (1 − s)·marginal_a
+
+    with stickiness s, and a root weighs p(x_r)^sharpness · marginal[y_r]. With two layers of
+    `log_attributes` the attributes' mutation also depends on the labels (eq. 4): the first holds
+    where a child keeps its parent's label, the second where it changes.
+
+    With `log_fresh` a child that draws its label afresh draws its attributes afresh too, from the
+    density of that label's class, and owes its parent nothing (but impossible edges stay so):
+
+        β_uv = s·[y_u = y_v]·p(x_u | x_v)^sharpness + (1 − s)·marginal[y_u]·p(x_u | y_u)^sharpness
+    """
+
+    log_attributes: Array  # (1 or 2, T, T) log p(x_u | x_v), [child, parent]
+    log_root: Array  # (T,) log p(x_r)
+    marginal: Array  # (C,) of a label that is drawn afresh
+    stickiness: float
+    sharpness: float = 1.0
+    log_fresh: Array | None = None  # (T, C) log p(x_u | class)
+
+    def __post_init__(self) -> None:
+        check_number("LabelModel", "stickiness", self.stickiness, 0, 1)
+        check_number("LabelModel", "sharpness", self.sharpness, 0)
+
+    @property
+    def n_records(self) -> int:
+        """T."""
+        return len(self.log_root)
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.marginal)
+
+    @cached_property
+    def log_edge(self) -> Array:
+        """Log p(child's label | parent's label), (C, C) [child, parent]."""
+        s = self.stickiness
+        with np.errstate(divide="ignore"):
+            return np.log(s * np.eye(self.n_classes) + (1 - s) * self.marginal[:, None])
+
+    @property
+    def log_marginal(self) -> Array:
+        """Log of the marginal, (C,): the law of a root's label."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.marginal)
+
+    @property
+    def log_layers(self) -> Array:
+        """The attributes' share of each edge's log-weight, (1 or 2, T, T)."""
+        return _powered(self.log_attributes, self.sharpness)
+
+    @property
+    def log_roots(self) -> Array:
+        """The attributes' share of each root's log-weight, (T,)."""
+        return _powered(self.log_root, self.sharpness)
+
+    @property
+    def log_origins(self) -> Array | None:
+        """The log-weight of a child that begins anew with each label, (T, C); None without."""
+        if self.log_fresh is None:
+            return None
+        return np.asarray(_powered(self.log_fresh, self.sharpness) + self.log_drawn)
+
+    @property
+    def log_drawn(self) -> Array:
+        """Log-probability that a label is drawn afresh and is each one, (C,)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log1p(-self.stickiness) + self.log_marginal)
+
+    @property
+    def log_stickiness(self) -> float:
+        """Log s."""
+        return float(np.log(self.stickiness)) if self.stickiness > 0 else -np.inf
+
+    def with_options(self, **options: Any) -> Self:
+        """Return the model with other stickiness, sharpness, …"""
+        return replace(self, **options)
+
+    def weights(self, labels: Labels) -> tuple[Array, Array]:
+        """Return (log_beta, log_root) of the trees whose labels are all known. O(T²)."""
+        origins = self.log_origins
+        begun = None if origins is None else origins[np.arange(len(labels)), labels][:, None]
+        log_beta = self.log_pairs(self.log_layers, labels[:, None], labels[None, :], begun)
+        return log_beta, self.log_roots + self.log_marginal[labels]
+
+    def log_pairs(
+        self,
+        layers: Array,  # (1 or 2, …), of log_layers
+        of_child: Labels,  # labels that broadcast against them
+        of_parent: Labels,
+        begun: Array | None,  # `log_origins` of the children with their labels, if there are any
+    ) -> Array:
+        """Return the log-weights of edges between records whose labels are known."""
+        same = of_child == of_parent
+        if begun is not None:
+            kept = np.where(same, self.log_stickiness + layers[0], -np.inf)
+            return np.where(np.isneginf(layers[0]), -np.inf, np.logaddexp(kept, begun))
+        layer = layers[0] if len(layers) == 1 else np.where(same, layers[0], layers[1])
+        return np.asarray(layer + self.log_edge[of_child, of_parent])
+
+    def trees(self, labels: Labels) -> Any:
+        """Return the distribution over trees given all labels; its log Z is the paper's Z(y)."""
+        return self.distribution(*self.weights(labels))
+
+    # What a list of possible pairs does in another way ------------------------------------------
+
+    def distribution(self, log_beta: Array, log_root: Array) -> Any:
+        """Return the distribution over trees with these weights of pairs and of roots."""
+        return OutTreeDistribution(log_beta, log_root)
+
+    def pair_sums(
+        self,
+        left: Array,  # (T, C) by the child
+        right: Array,  # (T, C) by the parent
+    ) -> Array:
+        """Return Σ_c left[u, c] right[v, c] of each pair, (T, T)."""
+        return left @ right.T
+
+    def of_children(self, values: Array) -> Array:
+        """Return values of the records (T,) at each pair's child, in a form that broadcasts."""
+        return values[:, None]
+
+    def along(self, values: Array, trees: NDArray[np.intp]) -> Array:
+        """Return the pairs' values at the edges of trees (n, T); a root's entry means nothing."""
+        return values[..., np.arange(self.n_records), trees]
+
+    def draw_labels(
+        self,
+        parents: NDArray[np.intp],  # (T,)
+        known: Labels,  # (T,), −1 where unknown
+        rng: Any,
+    ) -> States:
+        """Return a joint draw of all labels given the tree, and their exact marginals."""
+        from outtrees.inference.message_kernels import pass_messages
+
+        nodes, tree = evidence(known, self.n_classes), np.ascontiguousarray(parents, dtype=np.intp)
+        states, marginals = np.empty(len(tree), dtype=np.intp), np.empty(nodes.shape)
+        uniform = as_generator(rng).random(len(tree))
+        edges = self.structured_edges(tree[None])
+        _, log_z = pass_messages(tree, nodes, *edges, self.log_marginal, uniform, states, marginals)
+        if log_z == -np.inf:
+            raise ValueError("the known labels contradict each other along this tree")
+        return States(states, marginals, log_z)
+
+    def edges(
+        self,
+        trees: NDArray[np.intp],  # (…, T)
+    ) -> Array:
+        """Return the log-weights of pairs of labels on the edges of trees, for messages.
+
+        (…, T, C, C) [child, parent], or (1, C, C) if they are the same on all edges.
+        """
+        origins = self.log_origins
+        if origins is None and len(self.log_attributes) == 1:
+            return self.log_edge[None]  # attributes say nothing about labels, given the tree
+        layers = self.along(self.log_layers, trees)[..., None, None]  # a root's is never read
+        same = np.eye(self.n_classes, dtype=bool)
+        if origins is None:
+            return np.asarray(self.log_edge + np.where(same, layers[0], layers[1]))
+        kept = self.log_stickiness + np.where(same, layers[0], -np.inf)
+        return np.logaddexp(kept, origins[:, :, None])
+
+    def structured_edges(
+        self,
+        trees: NDArray[np.intp],  # (n, T)
+    ) -> tuple[Array, Array, Array]:
+        """Return the same for messages in O(C): none, log s and what is drawn afresh.
+
+        Two layers have no such structure: they are returned as `edges` are.
+        """
+        C = self.n_classes
+        if len(self.log_attributes) > 1:
+            return self.edges(trees).reshape(-1, C, C), np.zeros(1), np.zeros((1, C))
+        origins, none = self.log_origins, np.empty((0, C, C))
+        if origins is not None:
+            kept = self.along(self.log_layers[0], trees)  # a root's is never read
+            # One layout is compiled.
+            return none, self.log_stickiness + kept.ravel(), np.ascontiguousarray(origins)
+        return none, np.array([self.log_stickiness]), self.log_drawn[None]
+
+
+def evidence(
+    known: Labels,  # (T,), −1 where unknown
+    n_classes: int,
+) -> Array:
+    """Return log-evidence (T, C): 0 for what may be, −inf for what is known not to be.
+
+    Examples
+    --------
+    >>> evidence(np.array([1, -1]), 2)
+    array([[-inf,   0.],
+           [  0.,   0.]])
+    """
+    labels = np.asarray(known)
+    log_nodes = np.zeros((len(labels), n_classes))
+    seen = np.flatnonzero(labels >= 0)
+    log_nodes[seen] = -np.inf
+    log_nodes[seen, labels[seen]] = 0.0
+    return log_nodes
+
+
+def smoothed_marginal(
+    known: Labels,  # (T,), −1 where unknown
+    n_classes: int,
+    pseudo_count: float = 1.0,
+) -> Array:
+    """Return the frequencies of the known labels with one more of each class, (C,).
+
+    Examples
+    --------
+    >>> smoothed_marginal(np.array([0, 0, -1]), 2)
+    array([0.75, 0.25])
+    """
+    labels = np.asarray(known)
+    counts = np.bincount(labels[labels >= 0], minlength=n_classes) + pseudo_count
+    return np.asarray(counts / counts.sum())
+
+
+def _powered(log_weights: Array, sharpness: float) -> Array:
+    """Return sharpness · log_weights; what is impossible stays so, even at sharpness 0."""
+    if sharpness == 1:
+        return log_weights
+    finite = np.isfinite(log_weights)
+    return np.where(finite, sharpness * np.where(finite, log_weights, 0.0), log_weights)

@@ -1,0 +1,146 @@
+"""From a mutation to label models: one mutation for all edges, or two that depend on labels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from outtrees._common.types import Array
+from outtrees.labels.candidate_model import CandidateLabelModel
+from outtrees.labels.model import LabelModel, Labels
+from outtrees.models.base import Mutation
+from outtrees.models.edges import EdgeList
+from outtrees.trees import OutTreeDistribution
+
+
+class AttributeMutations(NamedTuple):
+    """How attributes mutate where a child keeps its parent's label, and where it changes."""
+
+    kept: Mutation
+    changed: Mutation | None = None  # None: the same, whatever the labels
+    classes: Array | None = None  # (T, C): a label drawn afresh comes with attributes like theirs
+
+    def knowing(self, labels: Labels, n_classes: int) -> AttributeMutations:
+        """Return the mutations with classes as these labels, −1 where unknown, tell them."""
+        seen = np.asarray(labels) >= 0
+        return self._replace(classes=one_hot(labels, n_classes) * seen[:, None])
+
+    def layers(
+        self,
+        children: Array,  # (n, D)
+        parents: Array,  # (m, D)
+    ) -> Array:
+        """Return log p(x_u | x_v), (1 or 2, n, m) [child, parent]."""
+        layers = [self.kept.log_conditional(children, parents)]
+        if self.changed is not None:
+            layers.append(self.changed.log_conditional(children, parents))
+        return np.stack(layers)
+
+    def fresh(
+        self,
+        X: Array,  # (T, D), the records of `classes`
+        records: Array,  # (n, D)
+    ) -> Array | None:
+        """Return log p(x | class) of the records, (n, C), if labels bring attributes with them."""
+        return None if self.classes is None else self.kept.log_by_class(X, self.classes, records)
+
+    def model(
+        self,
+        X: Array,  # (T, D)
+        marginal: Array,  # (C,)
+        stickiness: float,
+        sharpness: float,
+    ) -> LabelModel:
+        """Return the label model of these records."""
+        return LabelModel(
+            self.layers(X, X),
+            self.kept.log_root(X),
+            marginal,
+            stickiness,
+            sharpness,
+            log_fresh=self.fresh(X, X),
+        )
+
+    def candidate_model(
+        self,
+        X: Array,  # (T, D)
+        edges: EdgeList,
+        marginal: Array,  # (C,)
+        stickiness: float,
+        sharpness: float,
+    ) -> CandidateLabelModel:
+        """Return the label model of these records with listed pairs, and one mutation."""
+        layer = self.kept.log_beta_edges(X, edges.child, edges.parent)
+        order = np.lexsort((edges.parent, edges.child))
+        return CandidateLabelModel(
+            layer[None, order],
+            self.kept.log_root(X),
+            marginal,
+            stickiness,
+            sharpness,
+            log_fresh=self.fresh(X, X),
+            child=edges.child[order],
+            parent=edges.parent[order],
+        )
+
+    def refit(
+        self,
+        X: Array,  # (T, D)
+        edge_marginals: Array,  # (T, T)
+        root_marginals: Array,  # (T,)
+        same: Array,  # (T, T) P(u and v have the same label)
+        joint: bool,
+    ) -> AttributeMutations:
+        """Return the mutations after one M-step, each weighed by the edges that it explains."""
+        if self.classes is not None:
+            return self._replace(kept=self.kept.refit(X, edge_marginals * same, root_marginals))
+        if not joint:
+            return AttributeMutations(self.kept.refit(X, edge_marginals, root_marginals))
+        # Rounding may leave a probability a hair outside [0, 1].
+        differ = np.maximum(1.0 - same, 0.0)
+        changed = self.kept if self.changed is None else self.changed
+        return AttributeMutations(
+            self.kept.refit(X, edge_marginals * same, root_marginals),
+            changed.refit(X, edge_marginals * differ, root_marginals),
+        )
+
+
+def same_label(distributions: Array) -> Array:
+    """Return Σ_c P(y_u = c) P(y_v = c), (T, T): labels of different records taken one by one.
+
+    Examples
+    --------
+    >>> same_label(np.array([[1.0, 0.0], [0.5, 0.5]])).tolist()
+    [[1.0, 0.5], [0.5, 0.5]]
+    """
+    return np.asarray(np.minimum(distributions @ distributions.T, 1.0))
+
+
+def one_hot(labels: Labels, n_classes: int) -> Array:
+    """Return (T, C) with a one at each record's label.
+
+    Examples
+    --------
+    >>> one_hot(np.array([1, 0]), 2).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    return np.eye(n_classes)[labels]
+
+
+def refitted(
+    mutations: AttributeMutations,
+    X: Array,  # (T, D)
+    trees: OutTreeDistribution,
+    distributions: Array,  # (T, C) of the labels
+    joint: bool,
+    model: LabelModel | None = None,  # which gave the trees; needed where attributes are fresh
+) -> AttributeMutations:
+    """Return the mutations refitted to the trees' edge marginals."""
+    same = same_label(distributions)
+    if model is not None and model.log_origins is not None:
+        # Of the edges between equal labels, those that were kept and not drawn afresh.
+        begun = model.log_origins[np.arange(len(X)), distributions.argmax(axis=1)][:, None]
+        kept = model.log_stickiness + model.log_layers[0]
+        same = same * np.exp(kept - np.logaddexp(kept, begun))
+    return mutations.refit(X, trees.edge_marginals, trees.root_marginals, same, joint)

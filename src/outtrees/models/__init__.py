@@ -1,0 +1,58 @@
+"""How a child differs from its parent: densities, samples and weighted refits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from outtrees.models.base import Mutation
+from outtrees.models.bernoulli import BernoulliMutation
+from outtrees.models.categorical import CategoricalMutation
+from outtrees.models.gaussian import GaussianMutation
+from outtrees.models.kernel import KernelMutation
+from outtrees.models.mixture import MixtureMutation
+from outtrees.models.poisson import PoissonMutation
+from outtrees.models.product import ProductMutation
+
+__all__ = [
+    "MUTATIONS",
+    "BernoulliMutation",
+    "CategoricalMutation",
+    "GaussianMutation",
+    "KernelMutation",
+    "MixtureMutation",
+    "Mutation",
+    "PoissonMutation",
+    "ProductMutation",
+    "make_mutation",
+]
+
+MUTATIONS: dict[str, Callable[[], Mutation]] = {
+    "gaussian": GaussianMutation,
+    "parzen": lambda: GaussianMutation(transition="identity"),
+    "parzen-diag": lambda: GaussianMutation("diag", "identity"),
+    "iid": lambda: GaussianMutation(transition="zero"),
+    "kernel": KernelMutation,
+    "mixture": MixtureMutation,
+    "columns": lambda: ProductMutation(MixtureMutation(n_local=2)),
+    "categorical": CategoricalMutation,
+    "poisson": PoissonMutation,
+    "bernoulli": BernoulliMutation,
+}
+
+
+def make_mutation(mutation: str | Mutation) -> Mutation:
+    """Return the mutation with that name and default options; a mutation is returned as it is.
+
+    Examples
+    --------
+    >>> make_mutation("parzen")
+    GaussianMutation(transition='identity')
+    """
+    if isinstance(mutation, Mutation):
+        return mutation
+    if isinstance(mutation, str) and mutation in MUTATIONS:
+        return MUTATIONS[mutation]()
+    names = ", ".join(repr(name) for name in MUTATIONS)
+    raise ValueError(
+        f"mutation is expected to be a Mutation or one of {names}, but got {mutation!r}."
+    )

@@ -1,0 +1,146 @@
+"""Matrices: what is known of pairs of records as such, distances or ready log-weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from scipy.special import gammaln
+
+from outtrees.models.columns.base import Array, ColumnKernel, Index
+
+
+@dataclass(frozen=True, eq=False)
+class Distances(ColumnKernel):
+    """Distances between records: Gamma(k, scale) at k links, an exponential at one.
+
+    The cells of this column are the records' positions in the matrix.
+
+    Parameters
+    ----------
+    matrix : array of shape (T, T)
+        [child, parent]; NaN where unknown.
+
+    Notes
+    -----
+    A distance says nothing of where a record lies, so a record without a parent gets the density
+    that the exponential of all distances has at its mean.
+    """
+
+    matrix: Any = field(default=None, repr=False)  # (T, T)
+    _: KW_ONLY
+    scale: float = 1.0
+    typical: float = 1.0
+
+    def start(self, values: Array) -> Self:
+        """Return the kernel whose scale is the mean distance to the nearest record."""
+        matrix = np.asarray(self.matrix, dtype=np.float64)
+        others = np.where(np.eye(len(matrix), dtype=bool) | np.isnan(matrix), np.inf, matrix)
+        known = others[np.isfinite(others)]
+        typical = float(known.mean()) if len(known) and known.mean() > 0 else 1.0
+        nearest = others.min(axis=1)
+        near = float(nearest[np.isfinite(nearest)].mean()) if np.isfinite(nearest).any() else 0.0
+        return replace(self, scale=max(near, 1e-3 * typical), typical=typical)
+
+    def pairs(self, children: Array, parents: Array, child: Index, parent: Index) -> Array:
+        """Return the distance of each edge (E,)."""
+        rows, columns = children[child, 0], parents[parent, 0]
+        return np.asarray(self.matrix)[rows.astype(np.intp), columns.astype(np.intp)]
+
+    def log_steps(self, pairs: Array, k: int, elapsed: Array | None = None) -> Array:
+        """Return the log-density of each distance at k links, 0 where unknown (E,)."""
+        with np.errstate(divide="ignore"):
+            grown = (k - 1) * np.log(pairs) if k > 1 else 0.0
+        value = grown - pairs / self.scale - k * np.log(self.scale) - gammaln(k)
+        return np.where(np.isnan(pairs), self._log_alone, value)
+
+    @property
+    def _log_alone(self) -> float:
+        return -float(np.log(self.typical)) - 1.0
+
+    def log_alone(self, values: Array) -> Array:
+        """Return the density of a typical distance, for each record (n,)."""
+        return np.full(len(values), self._log_alone)
+
+    def counted(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
+        """Return the sum of all distances and that of all links (2,)."""
+        known = ~np.isnan(pairs)
+        by_links = weights[:, known]
+        links = np.arange(1, len(weights) + 1) @ by_links.sum(axis=1)
+        return np.array([(by_links @ pairs[known]).sum(), links])
+
+    def learned(self, counts: Sequence[Array]) -> Self:
+        """Return the kernel with the best scale, one pseudo-link at a tenth of the mean."""
+        total, links = np.sum(counts, axis=0)
+        return replace(self, scale=float((total + 0.1 * self.typical) / (links + 1.0)))
+
+    def sample(self, parents: Array, k: int, rng: np.random.Generator) -> NoReturn:
+        """Refuse: distances to records that do not exist cannot be drawn."""
+        raise ValueError("records known by their distances cannot be simulated; give columns")
+
+    def sample_alone(self, n: int, rng: np.random.Generator) -> NoReturn:
+        """Refuse, likewise."""
+        raise ValueError("records known by their distances cannot be simulated; give columns")
+
+    def log_prior(self) -> float:
+        """Return the inverse-gamma log-density of the scale, up to a constant."""
+        return -float(np.log(self.scale)) - 0.1 * self.typical / self.scale
+
+    def describe(self) -> str:
+        """Return the mean distance of a link."""
+        return f"a child is {self.scale:.3g} from its parent on average"
+
+
+@dataclass(frozen=True, eq=False)
+class GivenWeights(ColumnKernel):
+    """Log-weights that the user computed: nothing is learned.
+
+    Parameters
+    ----------
+    matrix : array of shape (T, T)
+        log p(child | parent), [child, parent]; −inf forbids.
+    """
+
+    matrix: Any = field(default=None, repr=False)
+
+    def start(self, values: Array) -> Self:
+        """Return the kernel as it is."""
+        return self
+
+    def pairs(self, children: Array, parents: Array, child: Index, parent: Index) -> Array:
+        """Return the log-weight of each edge (E,)."""
+        rows, columns = children[child, 0], parents[parent, 0]
+        return np.asarray(self.matrix)[rows.astype(np.intp), columns.astype(np.intp)]
+
+    def log_steps(self, pairs: Array, k: int, elapsed: Array | None = None) -> Array:
+        """Return the log-weights for one link; more links are impossible (E,)."""
+        return pairs if k == 1 else np.full(len(pairs), -np.inf)
+
+    def log_alone(self, values: Array) -> Array:
+        """Return 0 for each record (n,): all roots are alike."""
+        return np.zeros(len(values))
+
+    def counted(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> None:
+        """Return nothing: nothing is learned."""
+
+    def learned(self, counts: Sequence[None]) -> Self:
+        """Return the kernel as it is."""
+        return self
+
+    def sample(self, parents: Array, k: int, rng: np.random.Generator) -> NoReturn:
+        """Refuse: weights say nothing of records that do not exist."""
+        raise ValueError("records known by their weights cannot be simulated; give columns")
+
+    def sample_alone(self, n: int, rng: np.random.Generator) -> NoReturn:
+        """Refuse, likewise."""
+        raise ValueError("records known by their weights cannot be simulated; give columns")
+
+    def log_prior(self) -> float:
+        """Return 0: there are no parameters."""
+        return 0.0
+
+    def describe(self) -> str:
+        """Return where the weights came from."""
+        return "weights as given"

@@ -1,0 +1,297 @@
+"""Waiting: dates, a child being later than its parent by a waiting time."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import gammaln
+
+from outtrees.models.columns.base import Array, CellKernel, Index
+from outtrees.models.columns.gamma_tails import log_tails
+from outtrees.models.columns.quick import Gaps
+
+# Columns of a cell: date, date from which children wait, ± half-width, 1 where still open.
+_START, _END, _WIDTH, _OPEN = range(4)
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting(CellKernel):
+    """Waiting times: child's date − parent's date ~ Gamma(k·shape, mean/shape), k links apart.
+
+    A cell is (date, end, half-width, open). A child waits from its parent's `end`, which is the
+    date itself unless the table says until when a record lasted (cells until they divide, drafts
+    until they are replaced). Dates are known to within ± half-width. An open cell is one whose own
+    date lies after the last look, such as a cell that had not divided when the film ended: it
+    contributes P(waiting > t − h), that of all dates from t on, not the density at t.
+
+    Parameters
+    ----------
+    mean, sd : float, optional
+        Of the waiting time; learned where not given.
+    table : sequence of float, optional
+        A generation-time table instead: table[i] is the probability of waiting i whole days (or
+        whatever dates are counted in); made to sum to one.
+    strict : bool
+        Whether a parent must be earlier. If not, the background component of `Lineage` admits any
+        order, and the gamma is what is likely.
+    unit : float
+        The resolution of the dates: 1 for whole days, 0 for exact times. A difference t of rounded
+        dates has probability P(t − h < waiting < t + h), h = unit/2 + both half-widths.
+    ties : bool
+        Whether a child may have its parent's date. Rounded dates make this possible, and with it
+        cycles, which the sum over trees handles.
+
+    Examples
+    --------
+    >>> kernel = Waiting(mean=3.0, sd=1.0).start(np.array([[0.0, 0, 0, 0], [9.0, 9, 0, 0]]))
+    >>> days, edges = np.array([[float(t), t, 0, 0] for t in range(30)]), np.arange(30)
+    >>> pairs = kernel.pairs(days, days[:1], edges, 0 * edges)
+    >>> round(float(np.exp(kernel.log_steps(pairs, 1)).sum()), 6)
+    1.0
+    """
+
+    mean: float | None = None
+    sd: float | None = None
+    table: Any = None
+    strict: bool = True
+    unit: float = 1.0
+    ties: bool = True
+    _: KW_ONLY
+    log_mean: float = 0.0
+    log_shape: float = 0.0
+    guess: tuple[float, float] = (0.0, 0.0)  # centre of the prior: log_mean, log_shape
+    window: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in (("mean", self.mean), ("sd", self.sd)):
+            if value is not None and not 0 < value < np.inf:
+                raise ValueError(
+                    f"Waiting expects a positive {name}, but got {value}; leave it out to learn it."
+                )
+        if self.table is None:
+            return
+        table = np.asarray(self.table, dtype=np.float64)
+        if table.ndim != 1 or not (np.isfinite(table) & (table >= 0)).all() or table.sum() == 0:
+            raise ValueError(
+                "Waiting expects a table of probabilities of waiting 0, 1, 2, … days, none "
+                f"negative and not all 0, but got {self.table}; correct it."
+            )
+
+    def start(self, values: Array) -> Self:
+        """Return the kernel whose mean is a typical gap between records that follow each other."""
+        known = values[~np.isnan(values).any(axis=1)]
+        dates = known[:, _START]
+        window = float(np.ptp(dates)) if len(dates) else 0.0
+        window += self.unit if self.unit > 0 or window > 0 else 1.0
+        # Growth doubles the records with each generation, so a window holds about log2 T of them.
+        mean = window / max(2.0, np.log2(max(len(dates), 2)))
+        log_mean = float(np.log(mean if self.mean is None else self.mean))
+        log_shape = float(np.log(2.0))
+        if self.sd is not None:
+            log_shape = 2 * (log_mean - float(np.log(self.sd)))
+        return replace(
+            self,
+            log_mean=log_mean,
+            log_shape=log_shape,
+            guess=(log_mean, log_shape),
+            window=window,
+        )
+
+    # Probabilities -------------------------------------------------------------------------
+
+    def _joined(self, x: Array, y: Array) -> Array:
+        """Return the rows (difference, half-width, open)."""
+        half = self.unit / 2 + x[:, _WIDTH] + y[:, _WIDTH]
+        return np.column_stack([x[:, _START] - y[:, _END], half, x[:, _OPEN]])
+
+    @staticmethod
+    def elapsed(children: Array, parents: Array, child: Index, parent: Index) -> Array:
+        """Return how long after its parent's end each child came (E,), 0 if unknown or before."""
+        return np.maximum(np.nan_to_num(children[child, _START] - parents[parent, _END]), 0.0)
+
+    def possible(
+        self, children: Array, parents: Array, child: Index, parent: Index
+    ) -> NDArray[np.bool_]:
+        """Return which edges the order of the dates allows (E,)."""
+        if not self.strict:
+            return np.ones(len(child), dtype=bool)
+        x, y = children[child], parents[parent]
+        slack = x[:, _WIDTH] + y[:, _WIDTH]
+        latest = x[:, _START] - np.maximum(y[:, _START], y[:, _END]) + slack
+        # Comparisons with NaN are false: an unknown date allows everything.
+        return ~((latest < 0) | ((latest == 0) & (slack == 0) & (not self.ties)))
+
+    def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
+        return self._log_waits(cells, k)
+
+    def _log_waits(self, cells: Array, k: int) -> Array:
+        """Return the log-probability of each row (difference, half-width, open)."""
+        t, half, still_open = cells.T
+        if self.table is not None:
+            return self._log_table(t, half, still_open, k)
+        shape = k * np.exp(self.log_shape)
+        scale = np.exp(self.log_mean - self.log_shape)
+        low, high = np.maximum(t - half, 0) / scale, np.maximum(t + half, 0) / scale
+        log_below, log_above = log_tails(shape, low)
+        log_below_high, log_above_high = log_tails(shape, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exact = np.where(
+                t > 0,
+                (shape - 1) * np.log(np.where(t > 0, t, 1.0))
+                - t / scale
+                - gammaln(shape)
+                - shape * np.log(scale),
+                -np.inf,
+            )
+            # Above the mean the difference of upper tails keeps its digits, below that of lower.
+            log_chance = np.where(
+                low > shape,
+                log_above + np.log(-np.expm1(log_above_high - log_above)),
+                log_below_high + np.log(-np.expm1(log_below - log_below_high)),
+            )
+            wide = log_chance - np.log(2 * half) + np.log(self.unit or 1.0)
+        closed = np.where(half > 0, np.where(high > 0, wide, -np.inf), exact)
+        return np.where(still_open > 0, log_above, closed)
+
+    def _log_table(self, t: Array, half: Array, still_open: Array, k: int) -> Array:
+        once = self._chances
+        chances = once
+        for _ in range(k - 1):
+            chances = np.convolve(chances, once)
+        # From the top for what is still open: the last entries keep their digits.
+        below = np.concatenate([[0.0], np.cumsum(chances)])
+        above = np.concatenate([np.cumsum(chances[::-1])[::-1], [0.0]])
+        reach = np.maximum(half - self.unit / 2, 0)
+        first = np.clip(np.ceil(t - reach - 1e-9).astype(np.int64), 0, len(chances))
+        last = np.clip(np.floor(t + reach + 1e-9).astype(np.int64) + 1, 0, len(chances))
+        inside = np.maximum(below[last] - below[first], 0) / (2 * reach + 1)
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(still_open > 0, above[first], inside))
+
+    @property
+    def _chances(self) -> Array:
+        table = np.asarray(self.table, dtype=np.float64)
+        return table / table.sum()
+
+    def _log_cell(self, x: Array) -> Array:
+        return np.full(len(x), np.log(self.unit or 1.0) - np.log(self.window))
+
+    # Learning ------------------------------------------------------------------------------
+
+    @property
+    def _free(self) -> tuple[bool, bool]:
+        if self.table is not None:
+            return False, False
+        return self.mean is None, self.sd is None
+
+    def _moved(self, params: Array) -> Self:
+        """Return the kernel with its free parameters (log_mean, log_shape) replaced."""
+        learns_mean, learns_shape = self._free
+        values = list(params)
+        log_mean = float(values.pop(0)) if learns_mean else self.log_mean
+        log_shape = float(values.pop(0)) if learns_shape else self.log_shape
+        if self.sd is not None:  # a given standard deviation stays while the mean moves
+            log_shape = 2 * (log_mean - float(np.log(self.sd)))
+        return replace(self, log_mean=log_mean, log_shape=log_shape)
+
+    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
+        if not any(self._free):
+            return self
+
+        def loss(params: Array) -> float:
+            trial = self._moved(params)
+            value = -trial.log_prior()
+            for k, w in enumerate(weights, start=1):
+                used = w > 0
+                value -= float(w[used] @ trial._log_waits(cells[used], k))
+            return value if np.isfinite(value) else np.inf
+
+        now = np.array([self.log_mean, self.log_shape])[list(self._free)]
+        simplex = np.vstack([now, now + 0.2 * np.eye(len(now))])
+        best = minimize(
+            loss,
+            now,
+            method="Nelder-Mead",
+            options={"maxiter": 40, "initial_simplex": simplex},
+        )
+        return self._moved(best.x) if best.fun < loss(now) else self
+
+    def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
+        """Return children dated after their parents' end."""
+        if self.table is not None:
+            once = self._chances
+            waits = rng.choice(len(once), size=(len(parents), k), p=once).sum(axis=1)
+        else:
+            shape = np.exp(self.log_shape)
+            waits = rng.gamma(k * shape, np.exp(self.log_mean) / shape, size=len(parents))
+        date = parents[:, _END] + waits
+        if self.unit > 0:
+            date = np.round(date / self.unit) * self.unit
+        return np.column_stack([date, date, np.zeros((len(date), 2))])
+
+    def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
+        """Return dates 0, from which the dates of a sampled tree are counted."""
+        return np.zeros((n, 4))
+
+    def longest(self, generations: int, nats: float) -> float:
+        """Return the longest time from parent to child less than `nats` below the likeliest."""
+        if self.table is not None:
+            return float(generations * (len(self._chances) - 1))
+        mean, shape = generations * np.exp(self.log_mean), generations * np.exp(self.log_shape)
+        times = np.linspace(0.0, mean * (1 + 2 * nats / min(shape, 1.0)), 4001)[1:]
+        shapes = np.exp(self.log_shape) * np.arange(1, generations + 1)[:, None]
+        scale = np.exp(self.log_mean - self.log_shape)
+        log_p = (shapes - 1) * np.log(times / scale) - times / scale - gammaln(shapes)
+        # Shapes below 1 have no peak; their density at the mean stands for it.
+        top = log_p[:, times >= min(mean, times[-1])].max(axis=1, keepdims=True)
+        return float(times[(log_p >= top - nats).any(axis=0)].max())
+
+    def quick(self, values: Array, generations: int, elapsed: float) -> Gaps:
+        """Return the log-probabilities of waiting 0, ½, 1, … units, as far as is plausible.
+
+        Dates that are not rounded: at 2,000 times up to the longest plausible one.
+        """
+        longest = max(self.longest(generations, 30.0), self.unit)
+        step = self.unit / 2 if self.unit > 0 else longest / 2000
+        # A generation-time table ends: one more entry says that longer waits are impossible.
+        n_times = int(np.ceil(longest / step)) + (1 if self.table is None else 2)
+        times = step * np.arange(n_times)
+        cells = np.column_stack([times, np.full(len(times), self.unit / 2), 0 * times])
+        if self.unit == 0:
+            cells[0, 0] = 1e-3 * step  # children at time 0 itself are impossible
+        still = np.column_stack([cells[:, :2], np.ones(len(times))])
+        links = range(1, generations + 1)
+        return Gaps(
+            *values.T[:3],
+            values[:, _OPEN] > 0,
+            np.array([self._log_waits(cells, k) for k in links]),
+            np.array([self._log_waits(still, k) for k in links]),
+            step,
+            self.unit,
+        )
+
+    def log_prior(self) -> float:
+        """Return the log-normal log-density of mean and shape, up to a constant.
+
+        The mean may be a factor of 7 from its start within one standard deviation, the shape a
+        factor of 1.6 from 2: a gamma that would shrink onto one day of the calendar is held back.
+        """
+        if self.table is not None:
+            return 0.0
+        return -0.5 * float(
+            ((self.log_mean - self.guess[0]) / 2) ** 2
+            + ((self.log_shape - self.guess[1]) / 0.5) ** 2
+        )
+
+    def describe(self) -> str:
+        """Return the waiting time's mean and standard deviation."""
+        if self.table is not None:
+            mean = float(np.arange(len(self._chances)) @ self._chances)
+            return f"a child comes {mean:.3g} units of time after its parent on average (as given)"
+        mean = np.exp(self.log_mean)
+        sd = mean / np.exp(self.log_shape / 2)
+        return f"a child comes {mean:.3g} ± {sd:.2g} units of time after its parent"

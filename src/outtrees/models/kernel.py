@@ -1,0 +1,340 @@
+"""Hilbert Gaussian mutation: the child's mean is a smooth function of its parent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from outtrees._common.arguments import check_count, check_number, check_option
+from outtrees._common.random import as_generator
+from outtrees._common.types import Array
+from outtrees.models import covariance as cov_
+from outtrees.models.base import Mutation
+from outtrees.models.edges import Ints
+from outtrees.models.normal import log_normal, log_normal_edges, whitened
+
+KERNELS = ("rbf", "polynomial", "linear")
+_ROUNDING = 1e-12  # of a column's largest value: less than that is no spread
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelMutation(Mutation):
+    """Child = Σ_l kernel_weights[l] k(parent, landmark l) + offset + noise (paper, section 8).
+
+        root   N(root_mean, diag(root_variances))
+        child  N(kernel_weightsᵀ k(landmarks, parent) + offset, diag(variances))
+
+    Parameters
+    ----------
+    kernel : {"rbf", "polynomial", "linear"} or callable
+        A callable takes two records and returns a number; it must be positive semi-definite.
+    gamma : float or "scale"
+        For "rbf" and "polynomial"; "scale" is 1 / D, with each column in units of its standard
+        deviation, so that the units of a column do not matter.
+    degree, coef0 : float
+        For "polynomial".
+    ridge : float > 0
+        The penalty on the squared norm of the mean function, in units of the noise:
+
+            log_prior = −Σ_d ridge ‖f_d‖² / (2 variance_d) + prior of the variances,
+            ‖f_d‖² = kernel_weights[:, d]ᵀ K kernel_weights[:, d],
+
+        a Gaussian prior on the weights given the variances, so that the best weights are those of
+        kernel ridge regression with alpha = ridge, whatever the variances.
+    n_landmarks : int, optional
+        How many records, drawn by `start`, carry weights (Nyström). None takes all T as in the
+        paper; a refit costs O(T² D + T m² + m³) for m landmarks.
+    covariance : {"diag", "spherical"}
+        One variance for each column, or one for all.
+    fit_offset : bool
+        Whether the offset is learned; else it is 0.
+    prior_strength, reg_covar : float
+        As in GaussianMutation, for the variances.
+    start_correlation : float in [0, 1], optional
+        At `start` the mean function is the kernel ridge fit of mean + a (parent − mean); by
+        default a² = 1 − T^(−2/(D+4)), and a = 0 is the iid solution.
+
+    Notes
+    -----
+    Weights are held in the coordinates of `features`, F = K(·, landmarks) B with Bᵀ K B = I,
+    where directions in which K vanishes are left out: they are the zero function. In these
+    coordinates the penalty is a plain sum of squares and the normal equations are regular even
+    with duplicated landmarks.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> mutation = KernelMutation(n_landmarks=10).start(X, random_state=0)
+    >>> mutation.kernel_weights.shape
+    (10, 2)
+    """
+
+    kernel: str | Callable[[Array, Array], float] = "rbf"
+    gamma: float | str = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    ridge: float = 1.0
+    n_landmarks: int | None = 100
+    covariance: str = "diag"
+    fit_offset: bool = True
+    prior_strength: float = 1.0
+    reg_covar: float = 1e-6
+    start_correlation: float | None = None
+    _: KW_ONLY
+    root_mean: Any = field(default=None, repr=False)  # (D,)
+    root_cov: Any = field(default=None, repr=False)  # (D, D)
+    landmarks: Any = field(default=None, repr=False)  # (m, D)
+    basis: Any = field(default=None, repr=False)  # (m, k), B
+    feature_weights: Any = field(default=None, repr=False)  # (k, D)
+    offset: Any = field(default=None, repr=False)  # (D,)
+    mutation_cov: Any = field(default=None, repr=False)  # (D, D)
+    prior_cov: Any = field(default=None, repr=False)  # (D, D)
+    scale_gamma: Any = field(default=None, repr=False)  # (D,), what gamma="scale" came to
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        check_kernel_options(owner, self)
+        check_number(owner, "prior_strength", self.prior_strength, 0)
+
+    # Start -----------------------------------------------------------------------------------
+
+    def _start(self, X: Array, random_state: Any) -> Self:
+        T, D = X.shape
+        mean, cov = cov_.iid_moments(X, self.covariance)
+        scales = cov_.column_scales(X)
+        floor = self.reg_covar * cov_.restrict(np.diag(scales), self.covariance)
+        h2 = cov_.bandwidth(T, D) ** 2
+        correlation = self.start_correlation
+        if correlation is None:
+            correlation = np.sqrt(1.0 - h2)
+
+        # A copy: scikit-learn rounds the kernel of an array with itself in another way, and what
+        # comes back from a file is never the records themselves.
+        landmarks = X.copy()
+        if self.n_landmarks is not None and self.n_landmarks < T:
+            chosen = as_generator(random_state).choice(T, self.n_landmarks, replace=False)
+            landmarks = X[np.sort(chosen)]
+        variances, largest = X.var(axis=0), np.abs(X).max(axis=0)
+        varies = variances > (_ROUNDING * largest) ** 2  # else a constant, and its rounding
+        empty = replace(
+            self,
+            root_mean=mean,
+            root_cov=cov + self.prior_strength / (T + self.prior_strength) * floor,
+            landmarks=landmarks,
+            prior_cov=h2 * cov + floor if self.prior_strength > 0 else None,
+            scale_gamma=1.0 / (D * np.where(varies, variances, 1.0)),
+        )
+        basis = _basis(empty._kernel(landmarks, landmarks))
+        started = replace(
+            empty,
+            basis=basis,
+            feature_weights=np.zeros((basis.shape[1], D)),
+            offset=mean if self.fit_offset else np.zeros(D),
+            mutation_cov=empty.root_cov,
+        )
+        # Each record as its own parent teaches the identity; shrinking it towards the mean and
+        # adding (1 − a²) of the variance leaves the iid Gaussian nearly stationary.
+        taught = started._regress(started.features(X), np.ones(T), X - mean)
+        shrunk = replace(
+            taught,
+            feature_weights=correlation * taught.feature_weights,
+            offset=correlation * taught.offset + (1.0 - correlation) * started.offset,
+        )
+        missed = mean + correlation * (X - mean) - shrunk.means(X)
+        noise = 1.0 - correlation**2 if correlation < 1 else h2
+        return replace(
+            shrunk,
+            mutation_cov=noise * empty.root_cov
+            + cov_.restrict(np.diag((missed**2).mean(axis=0)), self.covariance),
+        )
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.mutation_cov is None else len(self.mutation_cov)
+
+    @property
+    def kernel_weights(self) -> Array:
+        """The paper's α, one row for each landmark, shape (m, D)."""
+        self._require_started()
+        return self.basis @ self.feature_weights
+
+    @property
+    def variances(self) -> Array:
+        """The noise variances, shape (D,)."""
+        self._require_started()
+        return np.diag(self.mutation_cov)
+
+    def features(self, X: Array) -> Array:
+        """Return the features of records as parents, shape (n, k)."""
+        return self._kernel(X, self.landmarks) @ self.basis
+
+    def means(self, parents: Array) -> Array:
+        """Return the mean of each parent's children, shape (n, D)."""
+        return self.features(parents) @ self.feature_weights + self.offset
+
+    def _kernel(self, X: Array, Z: Array) -> Array:
+        options: dict[str, Any] = {}
+        if not callable(self.kernel):
+            options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+            if self.gamma == "scale" and self.kernel != "linear":
+                units = np.sqrt(self.scale_gamma)
+                X, Z, options["gamma"] = X * units, Z * units, 1.0
+        K = pairwise_kernels(
+            X, Z, metric=self.kernel, filter_params=not callable(self.kernel), **options
+        )
+        if not np.isfinite(K).all():
+            u, v = np.argwhere(~np.isfinite(K))[0]
+            raise ValueError(
+                f"KernelMutation expects finite kernel values, but k(record {u}, landmark {v}) is "
+                f"{K[u, v]}; scale the data or change the kernel."
+            )
+        return K
+
+    # Densities and samples ---------------------------------------------------------------------
+
+    def _log_conditional(self, children: Array, parents: Array) -> Array:
+        return log_normal(children, self.means(parents), self.mutation_cov)
+
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        return log_normal_edges(children, self.means(parents), self.mutation_cov, child, parent)
+
+    def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]]:
+        return [whitened(children, self.means(parents), self.mutation_cov)[1:]]
+
+    def _log_root(self, X: Array) -> Array:
+        return log_normal(X, self.root_mean[None], self.root_cov, "root_cov")[:, 0]
+
+    def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
+        noise = rng.standard_normal(parents.shape) * np.sqrt(self.variances)
+        return self.means(parents) + noise
+
+    def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
+        noise = rng.standard_normal((n, len(self.root_mean)))
+        return self.root_mean + noise * np.sqrt(np.diag(self.root_cov))
+
+    # Learning ----------------------------------------------------------------------------------
+
+    def _refit(self, X: Array, edge_marginals: Array) -> Self:
+        F = self.features(X)
+        by_parent = edge_marginals.sum(axis=0)
+        # A parent's children enter the regression only through their weighted sum.
+        child_sums = edge_marginals.T @ (X - self.root_mean)
+        taught = self._regress(F, by_parent, child_sums)
+        _, sums_of_squares = taught._residuals(F, X, edge_marginals)
+        scatter = np.diag(sums_of_squares + self.ridge * (taught.feature_weights**2).sum(axis=0))
+        weight = edge_marginals.sum()
+        if weight + (0.0 if self.prior_cov is None else self.prior_strength) <= 0:
+            return self
+        cov = cov_.posterior_cov(
+            scatter, weight, self.prior_cov, self.prior_strength, self.covariance
+        )
+        cov_.cholesky(cov, "mutation_cov")
+        return replace(taught, mutation_cov=cov)
+
+    def _regress(
+        self,
+        F: Array,  # (T, k) features of the parents
+        by_parent: Array,  # (T,) Σ_u W_uv
+        child_sums: Array,  # (T, D) Σ_u W_uv (x_u − root_mean)
+    ) -> Self:
+        """Return the mutation with weights and offset of the weighted kernel ridge regression."""
+        total = by_parent.sum()
+        if total <= 0:
+            return self
+        if self.fit_offset:
+            F_mean = by_parent @ F / total
+            child_mean = child_sums.sum(axis=0) / total
+        else:  # a fixed offset of 0 is −root_mean in centred coordinates
+            F_mean = np.zeros(F.shape[1])
+            child_mean = -self.root_mean
+        F = F - F_mean
+        gram = (F.T * by_parent) @ F + self.ridge * np.eye(F.shape[1])
+        target = F.T @ (child_sums - by_parent[:, None] * child_mean)
+        weights = cho_solve(cho_factor(gram), target)
+        offset = self.root_mean + child_mean - F_mean @ weights
+        return replace(
+            self,
+            feature_weights=weights,
+            offset=offset if self.fit_offset else np.zeros_like(offset),
+        )
+
+    def _residuals(self, F: Array, X: Array, edge_marginals: Array) -> tuple[Array, Array]:
+        """Return Σ_u W_uv e_uv for each parent (T, D) and Σ_uv W_uv e_uv² (D,)."""
+        means = F @ self.feature_weights + self.offset - self.root_mean
+        Y = X - self.root_mean
+        by_child, by_parent = edge_marginals.sum(axis=1), edge_marginals.sum(axis=0)
+        child_sums = edge_marginals.T @ Y
+        squares = by_child @ Y**2 - 2 * (child_sums * means).sum(axis=0) + by_parent @ means**2
+        return child_sums - by_parent[:, None] * means, squares
+
+    def _gradient(self, X: Array, edge_marginals: Array) -> Array:
+        F = self.features(X)
+        by_parent, squares = self._residuals(F, X, edge_marginals)
+        by_weights = (F.T @ by_parent - self.ridge * self.feature_weights) / self.variances
+        by_offset = by_parent.sum(axis=0) / self.variances
+        scatter = np.diag(squares + self.ridge * (self.feature_weights**2).sum(axis=0))
+        weight = edge_marginals.sum()
+        if self.prior_cov is not None:
+            weight = weight + self.prior_strength
+            scatter = scatter + self.prior_strength * self.prior_cov
+        by_cov = cov_.vector_gradient(self.mutation_cov, self.covariance, weight, scatter)
+        return np.concatenate([by_weights.ravel(), by_offset if self.fit_offset else [], by_cov])
+
+    def _params(self) -> Array:
+        return np.concatenate(
+            [
+                self.feature_weights.ravel(),
+                self.offset if self.fit_offset else [],
+                cov_.to_vector(self.mutation_cov, self.covariance),
+            ]
+        )
+
+    def _with_params(self, params: Array) -> Self:
+        n, D = self.feature_weights.size, len(self.mutation_cov)
+        weights, offset, cov = np.split(params, [n, n + (D if self.fit_offset else 0)])
+        return replace(
+            self,
+            feature_weights=weights.reshape(self.feature_weights.shape),
+            offset=offset if self.fit_offset else self.offset,
+            mutation_cov=cov_.from_vector(cov, D, self.covariance),
+        )
+
+    def _log_prior(self) -> float:
+        norms = (self.feature_weights**2).sum(axis=0)
+        return -0.5 * self.ridge * float((norms / self.variances).sum()) + cov_.log_prior_cov(
+            self.mutation_cov, self.prior_cov, self.prior_strength
+        )
+
+
+def check_kernel_options(owner: str, options: Any) -> None:
+    """Refuse wrong options of a kernel, its landmarks, the noise and the start."""
+    if not callable(options.kernel):
+        check_option(owner, "kernel", options.kernel, KERNELS)
+    if options.gamma != "scale":
+        check_number(owner, "gamma", options.gamma, 0, open_low=True)
+    check_number(owner, "ridge", options.ridge, 0, open_low=True)
+    if options.n_landmarks is not None:
+        check_count(owner, "n_landmarks", options.n_landmarks, 1)
+    check_option(owner, "covariance", options.covariance, ("diag", "spherical"))
+    check_number(owner, "reg_covar", options.reg_covar, 0)
+    if options.start_correlation is not None:
+        check_number(owner, "start_correlation", options.start_correlation, 0, 1)
+
+
+def _basis(K: Array) -> Array:
+    """Return B (m, k) with Bᵀ K B = I, over the directions in which K does not vanish."""
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    top = max(float(values[-1]), 0.0)
+    if values[0] < -1e-8 * max(top, np.abs(values).max()):
+        raise ValueError(
+            "KernelMutation expects a positive semi-definite kernel, but its matrix over the "
+            f"landmarks has the eigenvalue {values[0]:.3g}; use 'rbf', 'polynomial' or 'linear'."
+        )
+    kept = values > 1e-12 * top
+    return vectors[:, kept] / np.sqrt(values[kept])

@@ -1,0 +1,159 @@
+"""The folder of a run: one file for each finished unit, and what the run was asked to do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from outtrees._common.files import write_atomically
+from outtrees.errors import RunFolderError
+from outtrees.parallel.seeds import fresh_seed
+
+FORMAT = 1
+RUN, UNITS = "run.json", "units"
+# The same bytes on every system; half a surrogate pair is written as an escape.
+_TEXT: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
+
+
+class RunFolder:
+    """A folder that one run fills, in one go or in several.
+
+    Parameters
+    ----------
+    path : path
+        Made if need be.
+    data : str
+        A digest of everything that was read.
+    settings : mapping of str to data that JSON knows
+        Everything else on which results depend.
+    seed : int, optional
+        A run without a seed draws one, and keeps it when it goes on.
+
+    Raises
+    ------
+    RunFolderError
+        If the folder holds a run on other data or with other settings.
+
+    Notes
+    -----
+    run.json holds the above; units/ one file of JSON for each finished unit, written whole or not
+    at all, named after the unit. Two programs that fill a folder at the same time do work twice
+    and no harm: they write the same bytes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     folder = RunFolder(path, "0a1b", {"max_iter": 100}, seed=0)
+    ...     folder.write("north", b"[1, 2]")
+    ...     again = RunFolder(path, "0a1b", {"max_iter": 100})
+    ...     again.has("north"), again.has("south"), again.read("north"), again.seed
+    (True, False, [1, 2], 0)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        data: str,
+        settings: Mapping[str, Any],
+        seed: int | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.units = self.path / UNITS
+        about = {"format": FORMAT, "data": data, "settings": json.loads(json.dumps(settings))}
+        before = self._before()
+        if before is None:
+            self.seed = fresh_seed() if seed is None else seed
+            self.units.mkdir(parents=True, exist_ok=True)
+            write_atomically(
+                self.path / RUN, json.dumps({**about, "seed": self.seed}, indent=1) + "\n"
+            )
+            return
+        self._refuse_other(before, about, seed)
+        self.seed = int(before["seed"])
+        self.units.mkdir(exist_ok=True)
+
+    def _before(self) -> dict[str, Any] | None:
+        """Return what the folder says of the run in it, None if there is none."""
+        file = self.path / RUN
+        if not file.exists():
+            if self.units.exists():
+                raise RunFolderError(
+                    f"{str(self.path)!r} has {UNITS!r} in it but no {RUN!r} that says of which "
+                    "run; name another folder, or delete this one"
+                )
+            return None
+        try:
+            before = json.loads(file.read_bytes())
+            if {"format", "data", "settings", "seed"} <= set(before):
+                return dict(before)
+        except (ValueError, TypeError):
+            pass
+        raise RunFolderError(
+            f"{str(file)!r} is damaged or none of this program; name another folder, or delete "
+            "this one"
+        )
+
+    def _refuse_other(
+        self, before: Mapping[str, Any], about: Mapping[str, Any], seed: int | None
+    ) -> None:
+        old = {**dict(before["settings"]), "format": before["format"], "seed": before["seed"]}
+        new = {**about["settings"], "format": about["format"]}
+        new["seed"] = before["seed"] if seed is None else seed
+        changes = [
+            f"{name} was {json.dumps(old.get(name))[:60]} and is {json.dumps(new.get(name))[:60]}"
+            for name in sorted({*old, *new})
+            if old.get(name) != new.get(name)
+        ]
+        if before["data"] != about["data"]:
+            changes.insert(0, "the data differ")
+        if changes:
+            raise RunFolderError(
+                f"{str(self.path)!r} holds another run ({changes[0]}); name another folder, or "
+                "delete this one"
+            )
+
+    def file(self, name: str) -> Path:
+        """Return the path of a unit's file."""
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        readable = re.sub(r"[^A-Za-z0-9]+", "-", name)[:40].strip("-")
+        return self.units / f"{readable}-{digest}.json"
+
+    def has(self, name: str) -> bool:
+        """Return whether a unit is finished."""
+        return self.file(name).is_file()
+
+    def write(self, name: str, result: bytes) -> None:
+        """Keep the result of a unit, JSON as bytes."""
+        write_atomically(self.file(name), result + b"\n")
+
+    def read(self, name: str) -> Any:
+        """Return the result of a finished unit."""
+        file = self.file(name)
+        try:
+            return json.loads(file.read_bytes())
+        except ValueError:
+            raise RunFolderError(
+                f"{str(file)!r} is damaged; delete it and run again: only that unit is repeated"
+            ) from None
+
+    @contextmanager
+    def merged(self, name: str) -> Iterator[TextIO]:
+        """Yield a text file to write into, piece by piece; it takes its place when complete."""
+        temporary = self.path / f".outtrees-{secrets.token_hex(8)}.tmp"
+        try:
+            with open(temporary, "x", **_TEXT) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.path / name)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise

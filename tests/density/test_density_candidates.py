@@ -1,0 +1,178 @@
+"""OutTreeDensity over candidates: the dense fit where all are listed; refusals; saved models."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import issparse
+from sklearn.base import clone
+
+from outtrees import OutTreeDensity
+from outtrees.candidates import plan as candidates_module
+from outtrees.candidates.plan import CandidatesWarning, resolved
+from outtrees.datasets import make_spiral
+from outtrees.inference.likelihood import leaf_log_density, log_likelihood
+from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.parents import are_out_trees
+
+SPIRAL = make_spiral(80)
+NEW = make_spiral(20, random_state=5)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return OutTreeDensity("mixture", candidates="knn", n_candidates=8, random_state=0).fit(SPIRAL)
+
+
+@pytest.mark.parametrize("mutation", ["gaussian", "mixture", "poisson"])
+def test_all_candidates_are_all_pairs(mutation):
+    X = np.random.default_rng(0).poisson(4.0, size=(40, 2)) if mutation == "poisson" else SPIRAL
+    options = {"max_iter": 8, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # short fits, duplicates among counts
+        dense = OutTreeDensity(mutation, candidates="dense", **options).fit(X)
+        listed = OutTreeDensity(mutation, candidates="knn", n_candidates=len(X) - 1, **options)
+        listed.fit(X)
+    assert (dense.candidates_, listed.candidates_) == ("dense", "knn")
+    np.testing.assert_allclose(listed.log_likelihoods_, dense.log_likelihoods_, rtol=1e-10)
+    assert listed.log_likelihood_ == pytest.approx(dense.log_likelihood_, rel=1e-10)
+    np.testing.assert_allclose(listed.score_samples(X), dense.score_samples(X), atol=1e-8)
+    np.testing.assert_allclose(listed.edge_marginals_.toarray(), dense.edge_marginals_, atol=1e-8)
+    assert (listed.dropped_mass_, listed.dropped_mass_error_) == (0.0, 0.0)
+    assert listed.dropped_mass_bound_ == 0.0
+
+
+def test_what_a_fit_holds(model):
+    T = len(SPIRAL)
+    assert model.converged_
+    assert model.n_iter_ + 1 == len(model.log_likelihoods_)
+    assert isinstance(model.tree_, CandidateTrees)
+    assert issparse(model.edge_marginals_)
+    assert model.candidate_edges_.shape[1] >= 8 * T
+    assert model.edge_marginals_.nnz <= model.candidate_edges_.shape[1]
+    np.testing.assert_allclose(
+        model.edge_marginals_.sum(axis=1) + model.root_marginals_, 1.0, atol=1e-10
+    )
+    assert are_out_trees(model.sample_trees(3, random_state=0), single_root=True).all()
+    # A bound, from the same trees that tree_ answers for.
+    assert model.log_likelihood_ < log_likelihood(model.mutation_, SPIRAL)
+    assert model.tree_.log_z - (T - 1) * np.log(T) == pytest.approx(model.log_likelihood_)
+    assert model.sample(7, random_state=0)[0].shape == (7, 3)
+
+
+def test_what_is_dropped_is_told(model):
+    beta = np.exp(model.mutation_.log_conditional(SPIRAL, SPIRAL))
+    np.fill_diagonal(beta, 0.0)
+    kept = np.zeros_like(beta)
+    kept[tuple(model.candidate_edges_)] = 1.0
+    share = 1 - (beta * kept).sum(axis=1) / beta.sum(axis=1)
+    assert model.dropped_mass_ == pytest.approx(share.mean())  # 80 records: all were looked at
+    assert model.dropped_mass_error_ == 0.0
+    assert model.dropped_mass_ <= model.dropped_mass_bound_ <= 1.0
+    wider = clone(model).set_params(n_candidates=40).fit(SPIRAL)
+    assert wider.dropped_mass_ < model.dropped_mass_
+
+
+@pytest.mark.slow
+def test_a_stack_over_candidates():
+    several = OutTreeDensity("auto", candidates="knn", n_candidates=10, cv=2, max_iter=2)
+    with pytest.warns(UserWarning, match="did not converge"):
+        several.set_params(random_state=0).fit(SPIRAL[:30])
+    assert several.candidates_ == "knn"
+    assert several.cv_results_["weight"].sum() == pytest.approx(1.0)
+
+
+def test_densities_are_those_of_all_training_records(model):
+    np.testing.assert_array_equal(
+        model.score_samples(NEW), leaf_log_density(model.mutation_, SPIRAL, NEW)
+    )
+    assert model.score_samples(NEW[3:4])[0] == pytest.approx(model.score_samples(NEW)[3])
+
+
+def test_a_fit_over_few_candidates_is_close_to_the_dense_one(model):
+    dense = OutTreeDensity("mixture", random_state=0).fit(SPIRAL)
+    gap = model.score_samples(NEW).mean() - dense.score_samples(NEW).mean()
+    assert abs(gap) < 0.15  # nats per record, of 80 records
+
+
+def test_saved_and_loaded(model, tmp_path):
+    pytest.importorskip("safetensors")
+    from outtrees.io import load, save
+
+    back = load(save(model, tmp_path / "model"))
+    assert back.get_params() == model.get_params()
+    assert back.score_samples(NEW).tobytes() == model.score_samples(NEW).tobytes()
+    assert back.edge_marginals_.data.tobytes() == model.edge_marginals_.data.tobytes()
+    assert back.dropped_mass_ == model.dropped_mass_
+
+
+def test_a_dense_refit_forgets_the_list(model):
+    again = clone(model).fit(SPIRAL[:30])
+    again.set_params(candidates="dense").fit(SPIRAL[:30])
+    assert not hasattr(again, "candidate_edges_")
+    assert not hasattr(again, "dropped_mass_")
+    assert again.edge_marginals_.shape == (30, 30)
+    assert not issparse(again.edge_marginals_)
+
+
+def test_early_stopping_and_choices():
+    stopped = OutTreeDensity(
+        candidates="knn", n_candidates=6, early_stopping=True, random_state=0, max_iter=30
+    ).fit(SPIRAL[:40])
+    assert len(stopped.validation_scores_) >= 2
+    assert len(stopped.X_) == 40
+    chosen = OutTreeDensity(
+        "parzen", candidates="knn", n_candidates=6, prior_strength="auto", cv=2, random_state=0
+    ).fit(SPIRAL[:24])
+    assert "prior_strength" in chosen.best_candidate_
+
+
+# Which way a fit goes ------------------------------------------------------------------------
+
+
+def test_auto_goes_by_the_free_memory(monkeypatch):
+    monkeypatch.setattr(candidates_module, "free_memory", lambda: 8 * 16 * 80**2 - 1)
+    model = OutTreeDensity("parzen", n_candidates=6, random_state=0)
+    with pytest.warns(CandidatesWarning, match="all pairs of 80 records need about 0.0 GB"):
+        model.fit(SPIRAL)
+    assert model.candidates_ == "knn"
+    monkeypatch.setattr(candidates_module, "free_memory", lambda: 8 * 16 * 80**2)
+    assert model.fit(SPIRAL).candidates_ == "dense"
+    monkeypatch.setattr(candidates_module, "free_memory", lambda: None)  # nobody knows
+    assert model.fit(SPIRAL).candidates_ == "dense"
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_allocated(monkeypatch):
+    monkeypatch.setattr(candidates_module, "free_memory", lambda: 10**9)
+    dense = OutTreeDensity(candidates="dense")
+    with pytest.raises(MemoryError, match=r"60,000 records need about 460.8 GB; 1.0 GB are free"):
+        resolved(dense, 60_000)
+    with pytest.raises(MemoryError, match="Use candidates='knn'"):
+        resolved(dense, 60_000)
+    with pytest.raises(MemoryError, match="options chosen here need all pairs"):
+        resolved(OutTreeDensity(solver="lbfgs"), 60_000, can_be_sparse=False)
+    assert resolved(OutTreeDensity(candidates="knn"), 60_000) == "knn"
+    # Nor is a list of edges made that would not fit.
+    for way in ("knn", "auto"):
+        with pytest.raises(
+            MemoryError, match=r"candidates of 1,000,000 records need .* GB.*smaller n_candidates"
+        ):
+            resolved(OutTreeDensity(candidates=way), 1_000_000)
+    # Fits at the same time need memory at the same time.
+    assert resolved(dense, 2500, n_jobs=1) == "dense"
+    with pytest.raises(MemoryError):
+        resolved(dense, 2500, n_jobs=2)
+
+
+def test_refusals(model):
+    with pytest.raises(ValueError, match="log_predictive needs the sum over all trees"):
+        model.log_predictive(NEW)
+    with pytest.raises(ValueError, match="solver='em', but got 'lbfgs'"):
+        OutTreeDensity(solver="lbfgs", candidates="knn").fit(SPIRAL)
+    with pytest.raises(ValueError, match="missing='integrate' needs all pairs"):
+        OutTreeDensity(missing="integrate", candidates="knn").fit(
+            np.where(SPIRAL > 1.4, np.nan, SPIRAL)
+        )
+    for wrong in ({"candidates": "sparse"}, {"n_candidates": 0}, {"n_candidates": 2.5}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            OutTreeDensity(**wrong).fit(SPIRAL)

@@ -1,0 +1,88 @@
+"""Choice among mutations by held-out density."""
+
+import numpy as np
+import pytest
+
+from outtrees.inference import select_mutation
+from outtrees.inference.selection import Selection
+from outtrees.models import CategoricalMutation, GaussianMutation, MixtureMutation
+
+RNG = np.random.default_rng(1)
+CLOUD = RNG.normal(size=(60, 2))
+CLUSTERS = RNG.normal(size=(60, 2)) + 12.0 * np.repeat(np.eye(3)[:, :2], 20, axis=0)
+ONE_ERROR = "one_standard_error"
+MIXTURES = {k: MixtureMutation(n_iid=k, n_local=0, covariance="spherical") for k in (1, 2, 3, 6)}
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    return select_mutation(MIXTURES, CLUSTERS, cv=3, random_state=0)
+
+
+@pytest.mark.slow
+def test_finds_the_number_of_clusters(clusters):
+    few = {k: MIXTURES[k] for k in (1, 3)}
+    assert clusters.best in (3, 6)
+    assert select_mutation(few, CLOUD, cv=3, random_state=0, rule=ONE_ERROR).best == 1
+
+
+def test_each_record_is_scored_by_a_fit_that_has_not_seen_it():
+    """A window that shrinks to nothing is best on seen records and worst on others."""
+    candidates = {
+        "narrow": GaussianMutation(transition="identity", prior_strength=1e-6),
+        "iid": GaussianMutation(transition="zero"),
+    }
+    outlier = np.vstack([CLOUD, [[60.0, 60.0]]])
+    selection = select_mutation(candidates, outlier, random_state=0)
+    assert selection.log_densities[0, -1] < selection.log_densities[0, :-1].min() - 20
+    assert selection.log_densities.shape == (2, 61)
+
+
+@pytest.mark.slow
+def test_the_same_for_the_same_seed_and_any_number_of_jobs():
+    few = {k: MIXTURES[k] for k in (1, 3)}
+    runs = [select_mutation(few, CLUSTERS, random_state=3, cv=2, n_jobs=n) for n in (None, 2)]
+    np.testing.assert_array_equal(runs[0].log_densities, runs[1].log_densities)
+    other = select_mutation(few, CLUSTERS, random_state=4, cv=2)
+    assert not np.array_equal(runs[0].log_densities, other.log_densities)
+
+
+@pytest.mark.slow
+def test_one_standard_error_takes_the_first_that_is_good_enough(clusters):
+    assert clusters.mean[clusters.candidates.index(clusters.best)] == clusters.mean.max()
+    expected = clusters.log_densities.std(axis=1, ddof=1) / np.sqrt(60)
+    np.testing.assert_allclose(clusters.standard_error, expected)
+    careful = select_mutation(MIXTURES, CLUSTERS, cv=3, random_state=0, rule=ONE_ERROR)
+    assert careful.best == 3
+    np.testing.assert_array_equal(careful.log_densities, clusters.log_densities)
+    # Six clouds are within one error too, one and two are not: the rule has something to decide.
+    enough = clusters.mean.max() - clusters.standard_error[clusters.mean.argmax()]
+    assert (clusters.mean >= enough).tolist() == [False, False, True, True]
+
+
+def test_a_candidate_without_density_loses_and_has_no_standard_error():
+    selection = Selection("a", ["a", "b"], np.array([[-1.0, -2.0], [-np.inf, -1.0]]))
+    assert selection.mean.tolist() == [-1.5, -np.inf]
+    assert np.isinf(selection.standard_deviation[1])
+
+
+def test_a_category_that_a_fold_lacks_is_still_known():
+    X = np.zeros((12, 1))
+    X[3:8], X[11] = 1.0, 2.0
+    candidates = {nu: CategoricalMutation(prior_strength=nu) for nu in (1.0, 4.0)}
+    selection = select_mutation(candidates, X, cv=4, random_state=0)
+    assert np.isfinite(selection.log_densities).all()
+
+
+@pytest.mark.parametrize(
+    ("candidates", "options", "message"),
+    [
+        ({}, {}, "at least one candidate"),
+        (MIXTURES, {"cv": 1}, "cv to be an integer >= 2, but got 1"),
+        (MIXTURES, {"cv": 61}, "cannot deal 60 records into cv=61 folds"),
+        (MIXTURES, {"rule": "two"}, "rule to be one of"),
+    ],
+)
+def test_refusals(candidates, options, message):
+    with pytest.raises(ValueError, match=message):
+        select_mutation(candidates, CLOUD, **options)

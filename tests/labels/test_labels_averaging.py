@@ -1,0 +1,48 @@
+"""Labels averaged over settings: the weighed sum of the enumerated posteriors."""
+
+import numpy as np
+import pytest
+
+from oracles.labellings import FORMS, enumerate_labels, random_model
+from outtrees.labels import Choice, average_labels
+
+KNOWN = np.array([0, -1, 1, -1, -1])
+SETTINGS = np.array([[0.5, 0.9, 0.5, 1], [0.3, 0.6, 1.0, 0], [0.2, 0.2, 1.5, 1]])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_average_of_enumerated_posteriors(form):
+    model = random_model(4, 5, 2, form=form)
+    expected, edges = np.zeros((5, 2)), np.zeros((5, 5))
+    for weight, sticky, sharp, fresh in SETTINGS:
+        setting = model.with_options(stickiness=sticky, sharpness=sharp)
+        if not fresh:
+            setting = setting.with_options(log_fresh=None)
+        marginals, of_edges, _, _, _ = enumerate_labels(setting, KNOWN)
+        expected += weight * marginals
+        edges += weight * of_edges
+    found = average_labels(model, SETTINGS, KNOWN, 4, 200, 10, random_state=0)
+    assert np.all(np.abs(found.mean - expected) < 4 * found.standard_error + 1e-9)
+    assert found.standard_error.max() < 0.05
+    first = model.with_options(stickiness=0.9, sharpness=0.5)
+    alone = enumerate_labels(first, KNOWN)
+    # The first setting by itself is told apart, and its log Z is the one that is kept.
+    assert np.any(np.abs(alone[0] - expected) > 4 * found.standard_error + 1e-9)
+    assert found.log_z == pytest.approx(alone[2], abs=0.3)
+    edge, root = found.edges(model, 800)
+    # Some 160 nearly independent draws for the least of the settings: 0.02 in all, times four.
+    np.testing.assert_allclose(edge, edges, atol=0.08)
+    np.testing.assert_allclose(edge.sum(axis=1) + root, 1.0)
+
+
+def choice(scores):
+    numbers = np.arange(float(len(scores)))
+    return Choice(None, *[numbers] * 6, np.array(scores))
+
+
+def test_weights_of_settings():
+    found = choice([0.0, np.log(3.0), -50.0]).settings()
+    np.testing.assert_allclose(found, [[0.75, 1, 1, 1], [0.25, 0, 0, 0]])  # the third says nothing
+    assert len(choice(np.zeros(15)).settings()) == 8
+    impossible = choice([-np.inf, -np.inf]).settings()
+    np.testing.assert_allclose(impossible[:, 0], 0.5)

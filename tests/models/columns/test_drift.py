@@ -1,0 +1,150 @@
+"""Numbers and places: the normal density, the clock, and cells without any spread."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+
+from outtrees.models.columns import Drift
+
+from .conftest import densities, legendre, weighted_sum
+
+
+@pytest.fixture
+def plane():
+    column = np.random.default_rng(1).normal(size=(15, 2)) @ np.array([[2.0, 0.5], [0.0, 0.3]])
+    kernel = Drift(clock=True).start(column)
+    cov = np.array([[0.6, 0.2], [0.2, 0.4]])
+    return replace(kernel, mean_step=np.array([0.3, -0.1]), cov=cov, rate=0.7), column
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_density_against_scipy(plane, k):
+    kernel, column = plane
+    child, parent = np.array([1, 2, 3, 4]), np.array([0, 1, 7, 3])
+    elapsed = np.array([0.0, 0.5, 2.0, 40.0])
+    found = kernel.log_steps(kernel.pairs(column, column, child, parent), k, elapsed)
+    for edge in range(4):
+        mean = column[parent[edge]] + k * kernel.mean_step
+        cov = (k + 0.7 * elapsed[edge]) * kernel.cov
+        right = stats.multivariate_normal(mean, cov).logpdf(column[child[edge]])
+        assert found[edge] == pytest.approx(right, abs=1e-10)
+
+
+def test_links_and_times_add_up():
+    """One link over 0.4 units of time, then another over 1.1, are two links over 1.5."""
+    kernel = replace(
+        Drift(clock=True).start(np.array([[0.0], [2.0]])),
+        mean_step=np.array([0.2]),
+        cov=np.array([[0.5]]),
+        rate=1.3,
+    )
+    points, weights = legendre(-20, 20, 300)
+    child, parent = np.array([[1.7]]), np.array([[0.3]])
+    n, zero = np.arange(len(points)), np.zeros(len(points), dtype=int)
+
+    def log_p(children, parents, c, p, k, time):
+        return kernel.log_steps(kernel.pairs(children, parents, c, p), k, np.full(len(c), time))
+
+    first = np.exp(log_p(points, parent, n, zero, 1, 0.4))
+    second = np.exp(log_p(child, points, zero, n, 1, 1.1))
+    together = np.exp(log_p(child, parent, zero[:1], zero[:1], 2, 1.5))[0]
+    assert weights @ (first * second) == pytest.approx(together, rel=1e-10)
+
+
+def clock_problem(seed, K=1, T=14):
+    rng = np.random.default_rng(seed)
+    column = rng.normal(size=(T, 1))
+    child, parent = np.triu_indices(T, 1)[::-1]
+    elapsed = rng.gamma(1.0, size=len(child)) * (rng.random(len(child)) < 0.8)
+    weights = rng.gamma(0.5, size=(K, len(child)))
+    kernel = Drift(clock=True).start(column)
+    return kernel, kernel.pairs(column, column, child, parent), weights, elapsed
+
+
+@pytest.mark.parametrize("K", [1, 2, 3])
+def test_refit_with_a_clock_never_lowers_its_objective(K):
+    """From the start, where the rate is 0, too: there no rate may be the best one."""
+    for seed in range(15):
+        kernel, pairs, weights, elapsed = clock_problem(seed, K)
+        before = weighted_sum(kernel, pairs, weights, elapsed)
+        for _ in range(4):
+            kernel = kernel.refit(pairs, weights, elapsed)
+            after = weighted_sum(kernel, pairs, weights, elapsed)
+            assert after >= before - 1e-9 * abs(before)
+            before = after
+
+
+def test_a_rate_of_zero_stays_where_time_brings_no_spread():
+    """Long times with small changes: the best rate is 0, and any positive one would be worse."""
+    rng = np.random.default_rng(0)
+    elapsed = np.linspace(0, 10, 40)
+    column = np.append(0.0, rng.normal(size=40) * np.where(elapsed > 5, 1e-3, 1.0))[:, None]
+    kernel = Drift(clock=True).start(column)
+    pairs = kernel.pairs(column, column, np.arange(1, 41), np.zeros(40, dtype=int))
+    assert kernel.refit(pairs, np.ones((1, 40)), elapsed).rate == 0.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_refits_with_a_clock_end_where_an_independent_optimiser_ends(seed):
+    rng = np.random.default_rng(seed)
+    elapsed = rng.gamma(1.0, size=60)
+    column = np.append(0.0, rng.normal(size=60) * np.sqrt(0.2 * (1 + 3 * elapsed)))[:, None]
+    kernel = Drift(clock=True).start(column)
+    pairs = kernel.pairs(column, column, np.arange(1, 61), np.zeros(60, dtype=int))
+    weights = rng.random((1, 60))
+
+    def loss(params):
+        trial = replace(
+            kernel, mean_step=params[:1], cov=np.exp(params[1:2])[None], rate=np.exp(params[2])
+        )
+        return -weighted_sum(trial, pairs, weights, elapsed)
+
+    best = minimize(loss, np.zeros(3), method="Nelder-Mead", options={"maxiter": 2000}).fun
+    found = kernel.refit(pairs, weights, elapsed)
+    assert weighted_sum(found, pairs, weights, elapsed) >= -best - 1e-6
+
+
+def test_time_is_ignored_without_a_clock(plane):
+    kernel, column = plane
+    still = replace(kernel, clock=False)
+    pairs = still.pairs(column, column, np.array([1, 2]), np.array([0, 0]))
+    np.testing.assert_array_equal(
+        still.log_steps(pairs, 2, np.array([3.0, 50.0])), still.log_steps(pairs, 2)
+    )
+
+
+def test_places_have_no_direction():
+    column = np.arange(20.0).reshape(10, 2)
+    kernel = Drift(offset=False).start(column)
+    pairs = kernel.pairs(column, column, np.arange(1, 10), np.arange(9))
+    assert (kernel.refit(pairs, np.ones((1, 9))).mean_step == 0).all()
+
+
+@pytest.mark.parametrize(
+    "slope", [1.0, 3.7, 1e-3, 1e5], ids=["equal", "steep", "flat", "other-scale"]
+)
+def test_places_on_a_line(slope):
+    """Two coordinates that determine each other have no joint density; each alone has one."""
+    for seed in range(40):
+        x = np.random.default_rng(seed).normal(size=8)
+        column = np.column_stack([x, slope * x + 2])
+        kernel = Drift(offset=False).start(column)
+        assert np.isfinite(densities(kernel, column, column, 1)).all()
+        assert np.isfinite(kernel.log_alone(column)).all()
+
+
+def test_the_scale_of_a_column_does_not_matter():
+    """x → c·x shifts every log-density by −log c, from the tiniest to the largest units."""
+    column = np.random.default_rng(2).normal(size=(10, 1))
+    child, parent = np.arange(1, 10), np.arange(9)
+    reference = None
+    for scale in (1.0, 1e-12, 1e12):
+        kernel = Drift().start(scale * column)
+        pairs = kernel.pairs(scale * column, scale * column, child, parent)
+        kernel = kernel.refit(pairs, np.ones((1, 9)))
+        shifted = kernel.log_steps(pairs, 1) + np.log(scale)
+        reference = shifted if reference is None else reference
+        np.testing.assert_allclose(shifted, reference, rtol=1e-9)
