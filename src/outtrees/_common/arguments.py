@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Option
 
 
 def check_records(
@@ -25,38 +26,38 @@ def check_records(
     --------
     >>> check_records([[1, 2]], "GaussianMutation", n_features=3)
     Traceback (most recent call last):
-    ValueError: GaussianMutation knows 3 columns, but X has 2; pass records with the same columns.
+    outtrees.errors.ArgumentError: GaussianMutation knows 3 columns, but X has 2; ...
     """
     try:
         records = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(
+        raise ArgumentError(
             f"{owner} expects numbers in {name}, but some cells are not ({error}); "
             "encode or drop those columns."
         ) from error
     if records.ndim != 2:
-        raise ValueError(
+        raise ArgumentError(
             f"{owner} expects {name} with 2 dimensions (records, columns), but it has "
             f"{records.ndim}; use reshape(-1, 1) for one column or reshape(1, -1) for one record."
         )
     n, D = records.shape
     if n < min_rows or D < 1:
-        raise ValueError(
+        raise ArgumentError(
             f"{owner} expects at least {min_rows} record(s) and 1 column in {name}, but its shape "
             f"is {records.shape}; pass more data."
         )
     if n_features is not None and n_features != D:
-        raise ValueError(
+        raise ArgumentError(
             f"{owner} knows {n_features} columns, but {name} has {D}; "
             "pass records with the same columns."
         )
     if np.isinf(records).any():
-        raise ValueError(
+        raise ArgumentError(
             f"{owner} expects finite numbers, but {name} contains infinity; remove those records."
         )
     if not allows_missing and np.isnan(records).any():
         row, column = np.argwhere(np.isnan(records))[0]
-        raise ValueError(
+        raise ArgumentError(
             f"{owner} expects complete records, but {name} contains NaN (first in row {row}, "
             f"column {column}); impute it, or use CategoricalMutation, which accepts missing cells."
         )
@@ -71,13 +72,13 @@ def check_edge_marginals(
     """Return the weights of all (child, parent) pairs as a float array, checked."""
     weights = np.asarray(edge_marginals, dtype=np.float64)
     if weights.shape != (n_samples, n_samples):
-        raise ValueError(
+        raise ArgumentError(
             f"{owner} expects edge_marginals of shape {(n_samples, n_samples)} [child, parent], "
             f"but got {weights.shape}; pass one weight for each pair of the records in X."
         )
     # NaN fails the comparison too; rounding may leave an exact zero slightly below zero.
     if not weights.min() >= -1e-6 or not weights.max() < np.inf:
-        raise ValueError(
+        raise ArgumentError(
             f"{owner} expects finite edge_marginals >= 0, but they range from {weights.min()} to "
             f"{weights.max()}; pass the marginals of a distribution over out-trees."
         )
@@ -85,11 +86,13 @@ def check_edge_marginals(
 
 
 def check_option(owner: str, name: str, value: object, allowed: Iterable[object]) -> None:
-    """Raise ValueError unless the value is one of those allowed."""
+    """Raise ArgumentError unless the value is one of those allowed."""
     allowed = list(allowed)
     if not any(value is option or value == option for option in allowed):
         listed = ", ".join(repr(option) for option in allowed)
-        raise ValueError(f"{owner} expects {name} to be one of {listed}, but got {value!r}.")
+        raise ArgumentError(
+            f"{owner} expects ", Option(name), f" to be one of {listed}, but got {value!r}."
+        )
 
 
 def check_number(
@@ -101,19 +104,23 @@ def check_number(
     *,
     open_low: bool = False,
 ) -> None:
-    """Raise ValueError unless the value is a number between low and high."""
+    """Raise ArgumentError unless the value is a number between low and high."""
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
         value, bool
     )
     if not number or not (low < value if open_low else low <= value) or not value <= high:  # type: ignore[operator]
         left = ">" if open_low else ">="
         right = "" if high == np.inf else f" and <= {high:g}"
-        raise ValueError(
-            f"{owner} expects {name} to be a number {left} {low:g}{right}, but got {value!r}."
+        raise ArgumentError(
+            f"{owner} expects ",
+            Option(name),
+            f" to be a number {left} {low:g}{right}, but got {value!r}.",
         )
 
 
 def check_count(owner: str, name: str, value: object, low: int) -> None:
-    """Raise ValueError unless the value is an integer of at least low."""
+    """Raise ArgumentError unless the value is an integer of at least low."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
-        raise ValueError(f"{owner} expects {name} to be an integer >= {low}, but got {value!r}.")
+        raise ArgumentError(
+            f"{owner} expects ", Option(name), f" to be an integer >= {low}, but got {value!r}."
+        )
