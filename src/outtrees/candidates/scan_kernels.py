@@ -5,13 +5,11 @@ Imported at first use only, since it loads numba.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-_inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+from outtrees._common.compiled import compiled, inlined
 
 
 @intrinsic
@@ -24,7 +22,7 @@ def _ones(typingctx, word):  # type: ignore[no-untyped-def]
     return types.uint64(types.uint64), generate
 
 
-@_inlined
+@inlined
 def _sink(scores, records, size):  # type: ignore[no-untyped-def]
     """Restore the heap, the smallest score first, after its first entry changed."""
     at = 0
@@ -41,7 +39,7 @@ def _sink(scores, records, size):  # type: ignore[no-untyped-def]
         at = child
 
 
-@_inlined
+@inlined
 def _rise(scores, records, at):  # type: ignore[no-untyped-def]
     """Restore the heap after an entry was added at its end."""
     while at > 0:
@@ -53,7 +51,7 @@ def _rise(scores, records, at):  # type: ignore[no-untyped-def]
         at = above
 
 
-@_inlined
+@inlined
 def _wait(t, slack, still_open, k, gap_tables, gap_step, gap_unit):  # type: ignore[no-untyped-def]
     """Return the log-probability of a time t ± slack from end to date, −inf if it is impossible."""
     n = gap_tables.shape[2]
@@ -87,7 +85,7 @@ def _wait(t, slack, still_open, k, gap_tables, gap_step, gap_unit):  # type: ign
     return best - np.log((2 * slack + unit) / unit)
 
 
-@_compiled
+@compiled
 def _add_waits(
     out, reached, n_out, k, u, from_, to, in_order, strict, ties, gap_tables, gap_step, gap_unit,
     gap_cells, gap_two,
@@ -122,7 +120,7 @@ def _add_waits(
         out[n_out + j] = max(wait + follows, floor)
 
 
-@_compiled
+@compiled
 def _add_metric(out, n_out, from_, to, child, parents, constant, two):  # type: ignore[no-untyped-def]
     """Add what one column of numbers says of the listed records; parents (D, T) in their order."""
     if np.isnan(child[0]):
@@ -138,7 +136,7 @@ def _add_metric(out, n_out, from_, to, child, parents, constant, two):  # type: 
         out[n_out + j] += value if square == square else alone
 
 
-@_compiled
+@compiled
 def best_parents(
     children, n, far,  # records whose parents are sought; how many at most, how far below the best
     order, begin, undated, low, high,  # windows, see windows.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ _UNKNOWN_MARKS = {-9.0, -99.0, -999.0, -9999.0}
 def running(command: str, options: Mapping[str, Any]) -> Iterator[Screen]:
     """Yield the screen; limit the cores, tell warnings, print the summary at the end."""
     screen = Screen(options["quiet"], options["as_json"])
+    if screen.quiet:
+        os.environ["OUTTREES_COMPILE_QUIETLY"] = "1"  # heeded by outtrees._common.compiled
     screen.summary.update({"command": command, "version": _version(), "seed": options.get("seed")})
     with screen.warnings_told(), _cores(options.get("jobs")):
         yield screen

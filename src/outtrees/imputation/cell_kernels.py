@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from outtrees._common.compiled import compiled
 from outtrees.inference.order_kernels import generations_first
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
-
-@_compiled
+@compiled
 def factorise(matrix, n):  # type: ignore[no-untyped-def]
     """Overwrite the lower triangle (n, n) by its Cholesky factor; return whether there is one."""
     for i in range(n):
@@ -27,7 +25,7 @@ def factorise(matrix, n):  # type: ignore[no-untyped-def]
     return True
 
 
-@_compiled
+@compiled
 def solve_lower(factor, n, values):  # type: ignore[no-untyped-def]
     """Overwrite values (n, m) by L⁻¹ values."""
     for i in range(n):
@@ -38,7 +36,7 @@ def solve_lower(factor, n, values):  # type: ignore[no-untyped-def]
             values[i, c] /= factor[i, i]
 
 
-@_compiled
+@compiled
 def solve_upper(factor, n, values):  # type: ignore[no-untyped-def]
     """Overwrite values (n, m) by L⁻ᵀ values."""
     for i in range(n - 1, -1, -1):
@@ -49,7 +47,7 @@ def solve_upper(factor, n, values):  # type: ignore[no-untyped-def]
             values[i, c] /= factor[i, i]
 
 
-@_compiled
+@compiled
 def pass_cells(  # type: ignore[no-untyped-def]
     parents, seen, hidden, kinds, P, PA, APA, offset, log_precision, noise, mean, draw, variance
 ):

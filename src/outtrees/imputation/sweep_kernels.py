@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from outtrees._common.compiled import compiled
 from outtrees.imputation.cell_kernels import factorise, solve_lower, solve_upper
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
-
-@_compiled
+@compiled
 def _log_sum(values, n):  # type: ignore[no-untyped-def]
     top = -np.inf
     for c in range(n):
@@ -23,7 +21,7 @@ def _log_sum(values, n):  # type: ignore[no-untyped-def]
     return top + np.log(total)
 
 
-@_compiled
+@compiled
 def _pick(log_weights, n, uniform):  # type: ignore[no-untyped-def]
     """Return one of the first n positions; never one of weight zero."""
     top = -np.inf
@@ -44,7 +42,7 @@ def _pick(log_weights, n, uniform):  # type: ignore[no-untyped-def]
     return last
 
 
-@_compiled
+@compiled
 def sweep_records(  # type: ignore[no-untyped-def]
     order,
     parents,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from outtrees._common.compiled import compiled, inlined
 from outtrees.inference.order_kernels import generations_first
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-_inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 
-
-@_inlined
+@inlined
 def _log_sum(values):  # type: ignore[no-untyped-def]
     """Return log Σ exp(values); −inf if all are."""
     top = values.max()
@@ -23,7 +20,7 @@ def _log_sum(values):  # type: ignore[no-untyped-def]
     return top + np.log(total)
 
 
-@_inlined
+@inlined
 def _normalise(values, out):  # type: ignore[no-untyped-def]
     """Write exp(values) / Σ exp(values) to ``out``; zeros if all are −inf."""
     top = values.max()
@@ -36,7 +33,7 @@ def _normalise(values, out):  # type: ignore[no-untyped-def]
             out[c] /= total
 
 
-@_inlined
+@inlined
 def _pick(u, probabilities):  # type: ignore[no-untyped-def]
     """Return the state at which the cumulative probability passes u; never one of weight zero."""
     last = 0
@@ -49,14 +46,14 @@ def _pick(u, probabilities):  # type: ignore[no-untyped-def]
     return last  # what rounding leaves of the sum
 
 
-@_inlined
+@inlined
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     """Return log(exp(a) + exp(b))."""
     top = max(a, b)
     return top if top == -np.inf else top + np.log1p(np.exp(min(a, b) - top))
 
 
-@_inlined
+@inlined
 def _across(values, edge, keep, fresh, structured, work, out):  # type: ignore[no-untyped-def]
     """Write log Σ_a exp(values[a]) edge[a, b] to ``out``, from a child's state to its parent's.
 
@@ -76,7 +73,7 @@ def _across(values, edge, keep, fresh, structured, work, out):  # type: ignore[n
             out[b] = _log_sum(work)
 
 
-@_inlined
+@inlined
 def _down(values, edge, keep, fresh, structured, work, out):  # type: ignore[no-untyped-def]
     """Write log Σ_b exp(values[b]) edge[a, b] to ``out``, from a parent's state to its child's."""
     C = len(values)
@@ -91,7 +88,7 @@ def _down(values, edge, keep, fresh, structured, work, out):  # type: ignore[no-
             out[a] = _log_sum(work)
 
 
-@_compiled
+@compiled
 def pass_messages(  # type: ignore[no-untyped-def]
     parents, log_nodes, log_edges, log_keep, log_fresh, log_prior, uniform, states, marginals
 ):
@@ -182,7 +179,7 @@ def pass_messages(  # type: ignore[no-untyped-def]
     return n, log_z
 
 
-@_compiled
+@compiled
 def pass_messages_over(  # type: ignore[no-untyped-def]
     trees, log_nodes, log_edges, log_keep, log_fresh, log_prior, log_z, marginals
 ):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from outtrees._common.compiled import compiled
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+
+@compiled
 def generations_first(parents):  # type: ignore[no-untyped-def]
     """Return the nodes parents first, how many of them roots reach, and the lists of children.
 

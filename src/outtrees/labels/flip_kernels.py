@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+from outtrees._common.compiled import compiled
 
 
-@_compiled
+@compiled
 def _largest(effects, tolerance):  # type: ignore[no-untyped-def]
     """Return which effects are not zero but for a sum of ``tolerance``, and the sum left out."""
     T = len(effects)
@@ -31,7 +30,7 @@ def _largest(effects, tolerance):  # type: ignore[no-untyped-def]
     return order[:0], total
 
 
-@_compiled
+@compiled
 def _log_det(matrix):  # type: ignore[no-untyped-def]
     """Return the log of the determinant, −inf unless it is positive; the matrix is overwritten."""
     n = len(matrix)
@@ -58,7 +57,7 @@ def _log_det(matrix):  # type: ignore[no-untyped-def]
     return total if positive else -np.inf
 
 
-@_compiled
+@compiled
 def judge(slope, root_slope, children, parents, root, t, tolerance):  # type: ignore[no-untyped-def]
     """Return log Z(y') − log Z(y) and what was left out: `Flips._update` without its arrays."""
     T = len(slope)

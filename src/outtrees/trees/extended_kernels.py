@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from outtrees._common.compiled import compiled, inlined
+
 ZERO = -(1 << 60)  # far below any exponent that occurs; the sum of two still fits
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-_inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 
 
-@_inlined
+@inlined
 def power_of_two(d):  # type: ignore[no-untyped-def]
     """Return 2^d for d ≤ 0, and 0 from 2^−1023 down."""
     return np.int64((max(d, -1023) + 1023) << 52).view(np.float64)
 
 
-@_compiled
+@compiled
 def add_multiple(cm, ce, wm, we, qm, qe):  # type: ignore[no-untyped-def]
     """c += w q for vectors c, q and a number w."""
     for j in range(len(cm)):
@@ -35,7 +34,7 @@ def add_multiple(cm, ce, wm, we, qm, qe):  # type: ignore[no-untyped-def]
         ce[j] = top
 
 
-@_compiled
+@compiled
 def dot(am, ae, bm, be):  # type: ignore[no-untyped-def]
     """Return Σ a_j b_j."""
     top = 2 * ZERO
@@ -47,7 +46,7 @@ def dot(am, ae, bm, be):  # type: ignore[no-untyped-def]
     return normal(total, top)
 
 
-@_compiled
+@compiled
 def normal(m, e):  # type: ignore[no-untyped-def]
     """Return the same number with its mantissa in [½, 1)."""
     m, shift = math.frexp(m)
@@ -56,27 +55,27 @@ def normal(m, e):  # type: ignore[no-untyped-def]
     return m, e + shift
 
 
-@_compiled
+@compiled
 def normalise(cm, ce):  # type: ignore[no-untyped-def]
     """Bring every mantissa of a vector into [½, 1)."""
     for j in range(len(cm)):
         cm[j], ce[j] = normal(cm[j], ce[j])
 
 
-@_compiled
+@compiled
 def divide(cm, ce, sm, se):  # type: ignore[no-untyped-def]
     """c /= s for a vector c and a number s."""
     for j in range(len(cm)):
         cm[j], ce[j] = normal(cm[j] / sm, ce[j] - se)
 
 
-@_compiled
+@compiled
 def to_double(m, e):  # type: ignore[no-untyped-def]
     """Return the number as a double; below the smallest it is 0."""
     return math.ldexp(m, max(e, -2000))
 
 
-@_compiled
+@compiled
 def eliminate(qm, qe, sm, se):  # type: ignore[no-untyped-def]
     """Replace q by the factors U (above) and P (below the diagonal); fill the pivots s.
 
@@ -101,7 +100,7 @@ def eliminate(qm, qe, sm, se):  # type: ignore[no-untyped-def]
             divide(rm[:i], re[:i], sm[i], se[i])
 
 
-@_compiled
+@compiled
 def root_ratios(qm, qe, sm, se, xm, xe):  # type: ignore[no-untyped-def]
     """Fill x_k = Z_k / Z_0: x_0 = 1, x_k s_k = Σ_{i<k} x_i q_ik."""
     xm[0], xe[0] = 0.5, 1
@@ -111,7 +110,7 @@ def root_ratios(qm, qe, sm, se, xm, xe):  # type: ignore[no-untyped-def]
         add_multiple(xm[i + 1 :], xe[i + 1 :], xm[i], xe[i], qm[i, i + 1 :], qe[i, i + 1 :])
 
 
-@_compiled
+@compiled
 def root_shares(qm, qe, sm, se, ym, ye):  # type: ignore[no-untyped-def]
     """Replace y = ρ by the root weight of each k when it left, over s_k."""
     n = len(sm)
@@ -122,7 +121,7 @@ def root_shares(qm, qe, sm, se, ym, ye):  # type: ignore[no-untyped-def]
         ym[k], ye[k] = normal(total / sm[k], top - se[k])
 
 
-@_compiled
+@compiled
 def derivatives(qm, qe, sm, se, xm, xe, ym, ye, Mm, Me):  # type: ignore[no-untyped-def]
     """Fill M[u, v] = ∂ log Z / ∂ β[u, v], as `elimination._derivatives` does node by node."""
     n = len(sm)
@@ -148,7 +147,7 @@ def derivatives(qm, qe, sm, se, xm, xe, ym, ye, Mm, Me):  # type: ignore[no-unty
         Me[:k, k] = column_e[:k]
 
 
-@_compiled
+@compiled
 def first_hits(qm, qe, sm, se, hm, he):  # type: ignore[no-untyped-def]
     """Replace h = diag ρ by (S − U)⁻¹ diag ρ, row by row from the last."""
     n = len(sm)

@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 
-from outtrees.trees.walk_kernels import compiled, uniform
+from outtrees._common.compiled import compiled
+from outtrees.trees.walk_kernels import uniform
 
 
 @compiled

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees.trees.walk_kernels import compiled, inlined, step, uniform
+from outtrees._common.compiled import compiled, inlined
+from outtrees.trees.walk_kernels import step, uniform
 
 BLOCK = 8  # entries of a row that are looked at together
 _NONE = np.uint32(0xFFFFFFFF)

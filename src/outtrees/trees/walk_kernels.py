@@ -6,11 +6,9 @@ checked for being negative.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+from outtrees._common.compiled import compiled, inlined
 
 
 @inlined

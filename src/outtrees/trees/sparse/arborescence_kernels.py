@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees.trees.sparse.edge_kernels import compiled
+from outtrees._common.compiled import compiled
 
 _UNSEEN, _ON_PATH, _DONE = 0, 1, 2
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
-compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
+from outtrees._common.compiled import compiled
 
 OUTSIDE_CHILD, OUTSIDE_PARENT, BAD_WEIGHT, SELF = 1, 2, 3, 4
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees.trees.sparse.edge_kernels import compiled
+from outtrees._common.compiled import compiled
 
 
 @compiled

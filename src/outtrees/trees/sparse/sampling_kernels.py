@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from outtrees.trees.sparse.edge_kernels import compiled
+from outtrees._common.compiled import compiled
 
 
 @compiled

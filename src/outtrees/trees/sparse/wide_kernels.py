@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from outtrees._common.compiled import compiled
 from outtrees.trees.extended_kernels import (
     ZERO,
     add_multiple,
@@ -14,7 +15,6 @@ from outtrees.trees.extended_kernels import (
     power_of_two,
     to_double,
 )
-from outtrees.trees.sparse.edge_kernels import compiled
 from outtrees.trees.sparse.front_kernels import locate, unpack
 
 
