@@ -29,7 +29,7 @@ import numpy as np
 
 from outtrees import Ancestry, load
 from outtrees.candidates import constraints
-from outtrees.candidates.lost import lost_mass
+from outtrees.candidates.dropped_mass import table_dropped_mass
 from outtrees.datasets import make_line_list
 from outtrees.models import edges
 
@@ -107,7 +107,7 @@ def parts(options: argparse.Namespace) -> None:
     seconds = []
     for most_searched in (300_000_000, 0):
         begin = time.process_time()
-        lost_mass(
+        table_dropped_mass(
             fitted.lineage,
             fitted.values,
             constraints(options.cases),

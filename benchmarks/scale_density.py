@@ -51,8 +51,8 @@ def density(options: dict) -> dict:
         "evaluations": fitted.n_evaluations_,
         "converged": bool(fitted.converged_),
         "log_density": log_density.tolist(),
-        "dropped": getattr(fitted, "dropped_mass_", 0.0),
-        "dropped_error": getattr(fitted, "dropped_mass_error_", 0.0),
+        "dropped": float(getattr(fitted, "dropped_mass_", 0.0)),
+        "dropped_error": getattr(getattr(fitted, "dropped_mass_", None), "error", 0.0),
     }
 
 
@@ -88,8 +88,8 @@ def labels(options: dict) -> dict:
         "known": int(known.sum()),
         "wrong": float((fitted.transduction_ != y)[~known].mean()),
         "error": float(fitted.label_errors_.max()),
-        "dropped": getattr(fitted, "dropped_mass_", 0.0),
-        "dropped_error": getattr(fitted, "dropped_mass_error_", 0.0),
+        "dropped": float(getattr(fitted, "dropped_mass_", 0.0)),
+        "dropped_error": getattr(getattr(fitted, "dropped_mass_", None), "error", 0.0),
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 from outtrees import Ancestry, load, save
 from outtrees.ancestry import memory
 from outtrees.ancestry.reporting import dropped_sentence
-from outtrees.candidates.lost import LostMass
+from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.datasets import make_line_list, make_outbreak
 from outtrees.records import read_records
 
@@ -63,7 +63,7 @@ def test_what_was_dropped_is_told(found):
     assert found.dropped_mass_.error == 0
     assert "parents that are no candidates hold" in found.describe()[-1]
     assert "records were looked at" in found.describe()[-1]
-    sampled = dropped_sentence(LostMass(2e-4, 1e-4, 200, "bound", 3e-3))
+    sampled = dropped_sentence(DroppedMass(2e-4, 1e-4, 200, "bound", 3e-3))
     assert "0.0002 ± 0.0001 of a record's probability" in sampled
     assert sampled.endswith("(a sample of 200 records; at most 0.003).")
     assert found.warnings_ == []  # asked for, and little was dropped

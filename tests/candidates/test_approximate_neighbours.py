@@ -73,8 +73,8 @@ def test_estimators_ask_for_it(fake, monkeypatch):
     assert fake.used > 3
     exact = OutTreeDensity("parzen", **options).fit(WIDE)
     np.testing.assert_array_equal(found.candidate_edges_, exact.candidate_edges_)
-    assert exact.dropped_mass_bound_ is not None
-    assert found.dropped_mass_bound_ is None
+    assert exact.dropped_mass_.bound is not None
+    assert found.dropped_mass_.bound is None
     used = fake.used
     labels = np.where(np.arange(60) < 20, np.arange(60) % 2, -1)
     quick = {"stickiness": 0.9, "sharpness": 1.0, "n_chains": 2, "n_draws": 4, "burn_in": 2}
@@ -82,7 +82,7 @@ def test_estimators_ask_for_it(fake, monkeypatch):
     with pytest.warns(ConvergenceWarning, match="chains disagree"):  # after so few draws
         model.fit(WIDE, labels)
     assert fake.used > used
-    assert model.dropped_mass_bound_ is None
+    assert model.dropped_mass_.bound is None
 
 
 @pytest.mark.parametrize("estimator", [OutTreeDensity, OutTreeClassifier])

@@ -1,4 +1,4 @@
-"""The likeliest parents against all pairs compared; links, samples of others, and what is lost."""
+"""The likeliest parents against all pairs compared; links, and samples of others."""
 
 from dataclasses import replace
 
@@ -8,7 +8,6 @@ from scipy.sparse.csgraph import connected_components
 
 from outtrees.candidates import neighbours
 from outtrees.candidates import others as others_module
-from outtrees.candidates.dropped import dropped_bound, dropped_mass
 from outtrees.candidates.neighbours import (
     joined,
     likeliest_parents,
@@ -164,42 +163,6 @@ def test_separated_clusters_are_linked(name, small, monkeypatch):
         # Along the sides of the square, or inside a cluster whose nearest leave it in parts.
         assert {(a - b) % 4 for a, b in between} <= {0, 1, 3}
         assert any(a != b for a, b in between)
-
-
-# What is lost ------------------------------------------------------------------------------
-
-
-def test_dropped_mass_of_all_records_is_exact():
-    mutation = CASES["parzen"][0].start(REAL)
-    beta = np.exp(mutation.log_conditional(REAL, REAL))
-    np.fill_diagonal(beta, 0.0)
-    table = nearest_parents(mutation, REAL, 6)
-    kept = np.take_along_axis(beta, table, axis=1).sum(axis=1)
-    expected = (1 - kept / beta.sum(axis=1)).mean()
-
-    def log_weights(rows):
-        with np.errstate(divide="ignore"):
-            return np.log(beta[rows])
-
-    found = dropped_mass(60, log_weights, lambda u: table[u])
-    assert (found.n_sampled, found.standard_error) == (60, 0.0)
-    np.testing.assert_allclose(found.mean, expected, rtol=1e-12)
-    some = [dropped_mass(60, log_weights, lambda u: table[u], n_sampled=20, random_state=s)
-            for s in range(60)]  # fmt: skip
-    means = np.array([s.mean for s in some])
-    errors = np.array([s.standard_error for s in some])
-    assert abs(means.mean() - expected) < 4 * means.std() / np.sqrt(len(means))
-    np.testing.assert_allclose(np.sqrt((errors**2).mean()), means.std(), rtol=0.4)
-    bound = dropped_bound(np.log(np.take_along_axis(beta, table, axis=1)), 60 - 1 - 6)
-    assert expected < bound < 1
-
-
-def test_nothing_listed_and_nothing_possible():
-    weights = np.array([[-np.inf, 0.0], [-np.inf, -np.inf]])
-    found = dropped_mass(2, lambda rows: weights[rows], lambda u: np.array([], dtype=int))
-    assert (found.largest, found.mean) == (1.0, 0.5)
-    assert dropped_bound(np.array([[-np.inf, 0.0]]), 3) == 0.0
-    assert dropped_bound(np.zeros((2, 2)), 0) == 0.0
 
 
 # Samples that stand for all others -----------------------------------------------------------

@@ -38,8 +38,8 @@ def test_all_candidates_are_all_pairs(mutation):
     assert listed.log_likelihood_ == pytest.approx(dense.log_likelihood_, rel=1e-10)
     np.testing.assert_allclose(listed.score_samples(X), dense.score_samples(X), atol=1e-8)
     np.testing.assert_allclose(listed.edge_marginals_.toarray(), dense.edge_marginals_, atol=1e-8)
-    assert (listed.dropped_mass_, listed.dropped_mass_error_) == (0.0, 0.0)
-    assert listed.dropped_mass_bound_ == 0.0
+    assert (float(listed.dropped_mass_), listed.dropped_mass_.error) == (0.0, 0.0)
+    assert listed.dropped_mass_.bound == 0.0
 
 
 def test_what_a_fit_holds(model):
@@ -67,8 +67,8 @@ def test_what_is_dropped_is_told(model):
     kept[tuple(model.candidate_edges_)] = 1.0
     share = 1 - (beta * kept).sum(axis=1) / beta.sum(axis=1)
     assert model.dropped_mass_ == pytest.approx(share.mean())  # 80 records: all were looked at
-    assert model.dropped_mass_error_ == 0.0
-    assert model.dropped_mass_ <= model.dropped_mass_bound_ <= 1.0
+    assert (model.dropped_mass_.error, model.dropped_mass_.kind) == (0.0, "exact")
+    assert model.dropped_mass_ <= model.dropped_mass_.bound <= 1.0
     wider = clone(model).set_params(n_candidates=40).fit(SPIRAL)
     assert wider.dropped_mass_ < model.dropped_mass_
 

@@ -6,7 +6,7 @@ import pytest
 from lineages import random_table
 from outtrees.ancestry.em import fit_candidates, fit_lineage, trees_of
 from outtrees.candidates import all_edges, choose, choosing, constraints
-from outtrees.candidates.lost import lost_mass
+from outtrees.candidates.dropped_mass import table_dropped_mass
 from outtrees.inference.stages import Track
 from outtrees.models.columns import Drift, Lineage, Sticky, Substitution, Waiting
 
@@ -116,7 +116,7 @@ def test_lost_mass_is_what_all_pairs_say(roots):
     ends = zip(whole.child.tolist(), whole.parent.tolist(), strict=True)
     listed = np.array([pair in candidates for pair in ends])
     lost = np.bincount(whole.child[~listed], trees.edge_marginals[~listed], minlength=60)
-    mine = lost_mass(lineage, values, given, edges, roots=roots, root_rate=0.1)
+    mine = table_dropped_mass(lineage, values, given, edges, roots=roots, root_rate=0.1)
     n = 60 if roots == "any" else 59  # the first record has no possible parent
     assert mine.n_records == n
     assert mine.mean == pytest.approx(lost.sum() / n, rel=1e-9)
@@ -125,7 +125,7 @@ def test_lost_mass_is_what_all_pairs_say(roots):
     # With one pair too many only the sample, here all records, is weighed: an estimate.
     n_pairs = int(choosing.windows_of(lineage, values, given, all_possible=True).sizes.sum())
     options = {"roots": roots, "root_rate": 0.1, "most_pairs": n_pairs - 1}
-    sampled = lost_mass(lineage, values, given, edges, n_records=59, **options)
+    sampled = table_dropped_mass(lineage, values, given, edges, n_records=59, **options)
     assert (sampled.kind, sampled.bound) == ("estimate", None)  # exact times: see `bounds`
     assert abs(sampled.mean - mine.mean) < 4 * sampled.error
 
@@ -136,11 +136,13 @@ def test_a_smaller_sample_agrees_within_its_error():
     lineage = Lineage(kernels).start(values)
     edges = choose(lineage, values, given, 5, roots="any")
     options = {"roots": "any", "root_rate": 0.1}
-    whole = lost_mass(lineage, values, given, edges, n_records=300, **options)
-    part = lost_mass(lineage, values, given, edges, n_records=60, most_pairs=20_000, **options)
+    whole = table_dropped_mass(lineage, values, given, edges, n_records=300, **options)
+    part = table_dropped_mass(
+        lineage, values, given, edges, n_records=60, most_pairs=20_000, **options
+    )
     assert part.n_records == 60
     assert abs(part.mean - whole.mean) < 4 * part.error
-    few = lost_mass(lineage, values, given, edges, most_pairs=4000, **options)
+    few = table_dropped_mass(lineage, values, given, edges, most_pairs=4000, **options)
     assert 1 <= few.n_records < 60
 
 

@@ -290,3 +290,19 @@ def test_another_process_reads_it(tmp_path):
         [sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True
     )
     assert run.stdout.strip() == model.score_samples([[0.5, 1.0, -1.0]])[0].hex()
+
+
+def test_dropped_mass_of_files_of_version_0_1():
+    """A named tuple of another name in an Ancestry, three numbers in a density or classifier."""
+    from outtrees.candidates.dropped_mass import DroppedMass
+    from outtrees.io.model_classes import current_attributes
+    from outtrees.io.model_decoding import Decoder
+
+    parts = {"mean": 0.1, "error": 0.01, "n_records": 200, "kind": "bound", "bound": 0.5}
+    node = {"kind": "named", "class": "LostMass", "fields": parts}
+    assert Decoder(CLASSES, {}).decode(node, "dropped_mass_") == DroppedMass(**parts)
+    three = {"dropped_mass_": 0.1, "dropped_mass_error_": 0.01, "dropped_mass_bound_": None}
+    for T, kind in ((200, "exact"), (201, "estimate")):
+        found = current_attributes({"X_": np.zeros((T, 1)), **three})
+        assert list(found) == ["X_", "dropped_mass_"]
+        assert found["dropped_mass_"] == DroppedMass(0.1, 0.01, 200, kind, None)

@@ -38,7 +38,7 @@ def test_few_candidates_find_the_labels(joint):
         model.edge_marginals_.sum(axis=1) + model.root_marginals_, 1.0, atol=1e-10
     )
     assert 0 < model.dropped_mass_ < 1
-    assert model.dropped_mass_ <= model.dropped_mass_bound_ + 4 * model.dropped_mass_error_
+    assert model.dropped_mass_ <= model.dropped_mass_.bound + 4 * model.dropped_mass_.error
 
 
 def test_all_candidates_are_all_pairs():

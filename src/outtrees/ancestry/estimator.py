@@ -32,7 +32,7 @@ from outtrees.ancestry.given import (
 )
 from outtrees.ancestry.memory import checked_plan
 from outtrees.candidates import Constraints, PossibleEdges, constraints
-from outtrees.candidates.lost import LostMass, lost_mass
+from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.errors import NoSpanningTreeError, RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.records import Records, read_records
@@ -113,7 +113,7 @@ class Ancestry(Answers, Exports, BaseEstimator):
         Log-likelihood + log-prior after each iteration; they never fall.
     converged_ : bool
     n_iter_ : int
-    dropped_mass_ : LostMass, or None
+    dropped_mass_ : DroppedMass, or None
         With "knn": the share of probability on possible parents that are no candidates. `kind`
         says whether the mean is exact, or estimated from a sample with its standard error and,
         where there is one, a `bound`. None if all took part.
@@ -302,8 +302,8 @@ class Ancestry(Answers, Exports, BaseEstimator):
             )
         return self
 
-    def _dropped_mass(self, given: Constraints) -> LostMass:
-        return lost_mass(
+    def _dropped_mass(self, given: Constraints) -> DroppedMass:
+        return table_dropped_mass(
             self.lineage_,
             self.column_values_,
             given,

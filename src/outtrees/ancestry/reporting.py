@@ -11,7 +11,7 @@ import numpy as np
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.questions import log_density, ranked_parents
 from outtrees.candidates.choices import log_sums
-from outtrees.candidates.lost import LostMass
+from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.io import exchange
 from outtrees.io.tables import Table
 from outtrees.models.columns import GroupedDrift, Sticky, Substitution, Waiting
@@ -63,7 +63,7 @@ def _children(limit: int) -> str:
     return "1 child" if limit == 1 else f"{limit} children"
 
 
-def dropped_sentence(dropped: LostMass) -> str:
+def dropped_sentence(dropped: DroppedMass) -> str:
     """Return the probability that candidates leave out, with its error, in words."""
     if dropped.kind == "exact":
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import click
@@ -92,7 +93,7 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
         iterations=int(model.n_iter_),
         expected_right=right,
         n_roots=model.n_roots_,
-        dropped_mass=None if model.dropped_mass_ is None else model.dropped_mass_._asdict(),
+        dropped_mass=None if model.dropped_mass_ is None else asdict(model.dropped_mass_),
         parameters=list(model.describe()),
         parents=[
             {"child": child, "parent": parent or None, "support": support, "rank": rank}

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from outtrees.cli.failing import CommandError
@@ -141,9 +142,8 @@ def tell_dropped_mass(screen: Screen, model: Any) -> None:
     mass = getattr(model, "dropped_mass_", None)
     if mass is None:
         return
-    error = model.dropped_mass_error_
-    screen.summary["dropped_mass"] = {"mean": mass, "error": error}
+    screen.summary["dropped_mass"] = asdict(mass)
     screen.say(
-        f"parents that are no candidates hold {mass:.2g} ± {error:.1g} of a record's parents, by "
-        "weight"
+        f"parents that are no candidates hold {mass.mean:.2g} ± {mass.error:.1g} of a record's "
+        "parents, by weight"
     )

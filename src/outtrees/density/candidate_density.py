@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.types import Array
-from outtrees.candidates.listed import listed_parents, what_is_dropped
+from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
+from outtrees.candidates.listed import listed_parents
 from outtrees.candidates.others import n_sampled
 from outtrees.candidates.plan import Plan, planned, resolved
 from outtrees.imputation.imputer_density import FittedTrees
@@ -19,12 +20,7 @@ from outtrees.models.edges import EdgeList, Ints
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.candidates import CandidateTrees
 
-OF_CANDIDATES = (
-    "candidate_edges_",
-    "dropped_mass_",
-    "dropped_mass_error_",
-    "dropped_mass_bound_",
-)
+OF_CANDIDATES = ("candidate_edges_", "dropped_mass_")
 
 
 def density_plan(model: Any, n_records: int, hidden: bool) -> Plan:
@@ -52,6 +48,9 @@ class ListedTrees(FittedTrees):
     neighbours: str
     candidates_: str
     candidate_edges_: Ints  # (2, E) children and parents
+    dropped_mass_: DroppedMass
+    dropped_mass_error_ = former_part("error")
+    dropped_mass_bound_ = former_part("bound")
     _tree: Any
 
     @property
@@ -92,7 +91,6 @@ class ListedTrees(FittedTrees):
         listed = listed_parents(mutation, X, self.n_candidates, self.neighbours)
         self.candidate_edges_ = np.stack([listed.edges.child, listed.edges.parent])
         # The records looked at need no seed of the user's: the same for the same records.
-        dropped = what_is_dropped(mutation, X, listed, random_state=0)
-        self.dropped_mass_, self.dropped_mass_error_, self.dropped_mass_bound_ = dropped
+        self.dropped_mass_ = matrix_dropped_mass(mutation, X, listed, random_state=0)
         self._tree = candidate_trees(mutation, X, *self.candidate_edges_)
         return self._tree.log_z - log_number_of_trees(len(X))

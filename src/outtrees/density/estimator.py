@@ -105,7 +105,7 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         For knn, how the likeliest parents are looked up where records have more than 15 columns
         (in units of the noise): all pairs compared, or PyNNDescent (`pip install
         'outtrees[neighbours]'`), faster from some 20,000 records on, which misses some. Then there
-        is no dropped_mass_bound_.
+        is no dropped_mass_.bound.
     random_state : int, RandomState, Generator or None, default=None
         For random starts, folds, the records held out, hidden cells, and samples of parents.
     verbose : int, default=0
@@ -151,12 +151,10 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         What the fit did.
     candidate_edges_ : array of shape (2, E)
         For knn: children and their possible parents in `tree_`.
-    dropped_mass_, dropped_mass_error_ : float
+    dropped_mass_ : DroppedMass
         For knn: the mean share of a record's parents (by weight) that is not listed, from all
-        parents of 200 records, and its standard error. `tree_` leaves that share out; the fit
-        estimates it.
-    dropped_mass_bound_ : float or None
-        For knn: an upper bound of that share without sampling, where there is one.
+        parents of 200 records, its standard error, and an upper `bound` of it without sampling,
+        where there is one. `tree_` leaves that share out; the fit estimates it.
     n_features_in_ : int
     feature_names_in_ : array of shape (D,)
         If X had names that are all strings.

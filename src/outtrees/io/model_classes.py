@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
+from typing import Any
 
 # Name in the file → module. Only what stands here is ever imported for a file.
 CLASSES: dict[str, str] = {
@@ -14,6 +15,7 @@ CLASSES: dict[str, str] = {
     "MixtureMutation": "outtrees.models.mixture",
     "PoissonMutation": "outtrees.models.poisson",
     "ProductMutation": "outtrees.models.product",
+    "DroppedMass": "outtrees.candidates.dropped_mass",
     "OutTreeDensity": "outtrees.density.estimator",
     # Variational Bayes
     "CategoricalPosterior": "outtrees.models.conjugate.categorical",
@@ -52,7 +54,6 @@ CLASSES: dict[str, str] = {
     "GivenWeights": "outtrees.models.columns.matrices",
     "GroupedDrift": "outtrees.models.columns.grouped_drift",
     "Lineage": "outtrees.models.columns.lineage",
-    "LostMass": "outtrees.candidates.lost",
     "PossibleEdges": "outtrees.candidates.edges",
     "Reversion": "outtrees.models.columns.reversion",
     "Sticky": "outtrees.models.columns.sticky",
@@ -60,6 +61,8 @@ CLASSES: dict[str, str] = {
     "Waiting": "outtrees.models.columns.waiting",
     "Ancestry": "outtrees.ancestry.estimator",
 }
+# Names in files of version 0.1 → names of today.
+FORMER = {"LostMass": "DroppedMass"}
 # Attributes of fitted estimators beside those that end in an underscore.
 ALSO_FITTED: dict[str, tuple[str, ...]] = {
     "OutTreeDensity": ("_completions",),
@@ -73,6 +76,22 @@ NOT_SAVED: dict[str, tuple[str, ...]] = {"Ancestry": ("progress",)}
 def allowed_classes(classes: Iterable[type] = ()) -> dict[str, type | str]:
     """Return what may be saved and loaded: name → module, or the class itself."""
     return {**CLASSES, **{cls.__name__: cls for cls in classes}}
+
+
+def current_attributes(fitted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fitted attributes of an estimator in a file as this version has them.
+
+    Up to 0.1 the dropped mass of a density or a classifier was three numbers.
+    """
+    attributes = dict(fitted)
+    if "dropped_mass_error_" in attributes:
+        error, bound = (attributes.pop(f"dropped_mass_{part}_") for part in ("error", "bound"))
+        n = min(200, len(attributes["X_"]))
+        sampled = "estimate" if bound is None else "bound"
+        kind = "exact" if n == len(attributes["X_"]) else sampled
+        mass = find_class(CLASSES, "DroppedMass")
+        attributes["dropped_mass_"] = mass(attributes["dropped_mass_"], error, n, kind, bound)
+    return attributes
 
 
 def find_class(allowed: Mapping[str, type | str], name: str) -> type:

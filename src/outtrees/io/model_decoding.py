@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from outtrees.errors import ModelFileError
-from outtrees.io.model_classes import ALSO_FITTED, find_class
+from outtrees.io.model_classes import ALSO_FITTED, FORMER, current_attributes, find_class
 from outtrees.io.model_encoding import DEEPEST, FITTED
 from outtrees.records.files import MAX_BYTES
 
@@ -109,6 +109,8 @@ class Decoder:
 
     def _make_named(self, node: dict[str, Any], where: str, depth: int) -> Any:
         cls, name = self._known_class(node, where)
+        if is_dataclass(cls):  # a named tuple when the file was written
+            return self._make_dataclass(node, where, depth)
         self._check_keys(node["fields"], set(cls._fields), f"{where} ({name})")
         return cls(**{k: self.decode(v, f"{where}.{k}", depth) for k, v in node["fields"].items()})
 
@@ -116,15 +118,20 @@ class Decoder:
         cls, name = self._known_class(node, where)
         self._check_keys(node["params"], set(cls().get_params(deep=False)), f"{where} ({name})")
         model = cls(**{k: self.decode(v, f"{where}.{k}", depth) for k, v in node["params"].items()})
-        for key, value in node["fitted"].items():
+        fitted = {
+            key: self.decode(value, f"{where}.{key}", depth)
+            for key, value in node["fitted"].items()
+        }
+        for key, value in current_attributes(fitted).items():
             known = FITTED.fullmatch(key) or key in ALSO_FITTED.get(name, ())
             if not known or hasattr(cls, key):
                 raise ModelFileError(f"{where} ({name}): unknown attribute {key[:60]!r}")
-            setattr(model, key, self.decode(value, f"{where}.{key}", depth))
+            setattr(model, key, value)
         return model
 
     def _known_class(self, node: dict[str, Any], where: str) -> tuple[Any, str]:
         name = node["class"]
+        name = FORMER.get(name, name) if isinstance(name, str) else name
         if not isinstance(name, str) or name not in self.allowed:
             raise ModelFileError(
                 f"{where}: class {str(name)[:60]!r} is not allowed in a model; if it is yours and "

@@ -104,7 +104,7 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         For knn, how the likeliest parents are looked up where records have more than 15 columns
         (in units of the noise): all pairs compared, or PyNNDescent (`pip install
         'outtrees[neighbours]'`), faster from some 20,000 records on, which misses some. Then there
-        is no dropped_mass_bound_.
+        is no dropped_mass_.bound.
     random_state : int, RandomState, Generator or None, default=None
 
     Attributes
@@ -143,10 +143,10 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
         For knn the first is a SciPy sparse array.
     candidates_ : {"dense", "knn"}
         What the fit did.
-    dropped_mass_, dropped_mass_error_, dropped_mass_bound_ : float
+    dropped_mass_ : DroppedMass
         For knn: the mean share of a record's parents (by weight, at `sharpness_`) that is not
-        listed, from all parents of 200 records, its standard error, and an upper bound of it
-        where there is one (else None).
+        listed, from all parents of 200 records, its standard error, and an upper `bound`
+        of it where there is one (else None).
     n_iter_ : int
         Steps averaged in all, or sweeps of the best climb.
     X_ : array of shape (T, D)

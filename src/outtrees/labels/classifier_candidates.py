@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from outtrees._common.types import Array
-from outtrees.candidates.listed import listed_parents, what_is_dropped
+from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
+from outtrees.candidates.listed import listed_parents
 from outtrees.candidates.plan import Plan, planned, resolved
 from outtrees.labels import LabelModel
 from outtrees.labels.candidate_model import CandidateLabelModel
@@ -14,7 +15,7 @@ from outtrees.labels.classifier_fitting import FoundLabels
 from outtrees.labels.refitting import AttributeMutations
 from outtrees.models.edges import EdgeList
 
-OF_CANDIDATES = ("dropped_mass_", "dropped_mass_error_", "dropped_mass_bound_")
+OF_CANDIDATES = ("dropped_mass_",)
 _CHOICE_RECORDS = 1000  # among which settings are chosen
 _EDGE_ARRAYS = 150  # measured peak: an elimination that keeps what drawing trees needs
 
@@ -41,6 +42,9 @@ class ListedLabels(FoundLabels):
     neighbours: str
     method: str
     model_: LabelModel
+    dropped_mass_: DroppedMass
+    dropped_mass_error_ = former_part("error")
+    dropped_mass_bound_ = former_part("bound")
 
     def _decided(self, n_records: int) -> str:
         """Return "dense" or "knn", before anything large is allocated."""
@@ -64,10 +68,9 @@ class ListedLabels(FoundLabels):
         some = self._chosen(among, X[rows], known[rows], marginal, seed)
         if self.choice_ is not None and self.choice_.best.log_fresh is None:
             mutations = mutations._replace(classes=None)
-        dropped = what_is_dropped(
+        self.dropped_mass_ = matrix_dropped_mass(
             mutations.kept, X, listed, sharpness=some.sharpness, random_state=0
         )
-        self.dropped_mass_, self.dropped_mass_error_, self.dropped_mass_bound_ = dropped
         model = mutations.candidate_model(
             X, listed.edges, marginal, some.stickiness, some.sharpness
         )

@@ -1,12 +1,23 @@
-"""The bound of what candidates leave out: never below the truth, and worth having."""
+"""The probability that candidates leave out: its type, its mean, and bounds of it."""
+
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
 
+from outtrees import OutTreeDensity
 from outtrees.candidates import choose, choosing, constraints
-from outtrees.candidates.bounds import can_be_bounded
 from outtrees.candidates.choosing import best_parents
-from outtrees.candidates.lost import lost_mass
+from outtrees.candidates.dropped_mass import (
+    DroppedMass,
+    can_be_bounded,
+    dropped_bound,
+    dropped_shares,
+    matrix_dropped_mass,
+    table_dropped_mass,
+)
+from outtrees.candidates.listed import listed_parents
+from outtrees.models import GaussianMutation
 from outtrees.models.columns import (
     Counts,
     Drift,
@@ -16,6 +27,77 @@ from outtrees.models.columns import (
     Substitution,
     Waiting,
 )
+
+# The type ----------------------------------------------------------------------------------
+
+
+def test_a_mass_is_used_like_the_number_it_was():
+    mass = DroppedMass(0.25, 0.01, 200, "bound", 0.5)
+    assert float(mass) == 0.25
+    assert mass == 0.25
+    assert mass == pytest.approx(0.25)
+    assert 0 < mass <= 0.25 < 0.3
+    assert not mass > 0.25
+    assert mass < DroppedMass(0.3, 0.0, 200)
+    assert f"{mass:.1f}" == f"{0.25:.1f}"
+    assert f"{mass}" == repr(mass)
+
+
+def test_masses_are_equal_if_all_of_them_is():
+    mass = DroppedMass(0.25, 0.01, 200)
+    assert mass == DroppedMass(0.25, 0.01, 200, "estimate", None)
+    assert mass != DroppedMass(0.25, 0.02, 200)
+    assert len({mass, DroppedMass(0.25, 0.01, 200)}) == 1
+    with pytest.raises(FrozenInstanceError):
+        mass.mean = 0.0
+
+
+def test_former_names_warn():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = OutTreeDensity("parzen", candidates="knn", n_candidates=5).fit(X)
+    for part in ("error", "bound"):
+        with pytest.warns(FutureWarning, match=rf"use dropped_mass_\.{part}"):
+            former = getattr(model, f"dropped_mass_{part}_")
+        assert former == getattr(model.dropped_mass_, part)
+    assert not hasattr(model.set_params(candidates="dense").fit(X), "dropped_mass_error_")
+
+
+# Of a matrix -------------------------------------------------------------------------------
+
+
+def test_dropped_mass_of_all_records_is_exact():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2)) @ np.array([[2.0, 0.3], [0.0, 0.5]]) + 100.0
+    mutation = GaussianMutation(transition="identity").start(X)
+    beta = np.exp(mutation.log_conditional(X, X))
+    np.fill_diagonal(beta, 0.0)
+    listed = listed_parents(mutation, X, 6)
+    kept = np.zeros_like(beta)
+    kept[listed.edges.child, listed.edges.parent] = 1.0
+    expected = (1 - (beta * kept).sum(axis=1) / beta.sum(axis=1)).mean()
+    found = matrix_dropped_mass(mutation, X, listed)
+    assert (found.n_records, found.error, found.kind) == (60, 0.0, "exact")
+    np.testing.assert_allclose(found.mean, expected, rtol=1e-10)
+    assert expected < found.bound < 1
+    some = [
+        matrix_dropped_mass(mutation, X, listed, n_sampled=20, random_state=s) for s in range(60)
+    ]
+    assert {(mass.n_records, mass.kind) for mass in some} == {(20, "bound")}
+    means = np.array([mass.mean for mass in some])
+    errors = np.array([mass.error for mass in some])
+    assert abs(means.mean() - expected) < 4 * means.std() / np.sqrt(len(means))
+    np.testing.assert_allclose(np.sqrt((errors**2).mean()), means.std(), rtol=0.4)
+
+
+def test_nothing_listed_and_nothing_possible():
+    weights = np.array([[-np.inf, 0.0], [-np.inf, -np.inf]])
+    shares = dropped_shares(2, lambda rows: weights[rows], lambda u: np.array([], dtype=int))
+    assert shares.tolist() == [1.0, 0.0]
+    assert dropped_bound(np.array([[-np.inf, 0.0]]), 3) == 0.0
+    assert dropped_bound(np.zeros((2, 2)), 0) == 0.0
+
+
+# Of a table --------------------------------------------------------------------------------
 
 
 def table(seed, T, missing=0.05, spread=1.0):
@@ -53,8 +135,8 @@ def test_the_bound_is_never_below_what_all_pairs_say(seed, generations, roots):
     given = constraints(50, known_parents={7: 3}, forbidden=[(9, 8), (20, 2)])
     edges = choose(lineage, values, given, 2, roots=roots)
     options = {"roots": roots, "root_rate": 0.1}
-    true = lost_mass(lineage, values, given, edges, **options)
-    found = lost_mass(lineage, values, given, edges, most_pairs=500, **options)
+    true = table_dropped_mass(lineage, values, given, edges, **options)
+    found = table_dropped_mass(lineage, values, given, edges, most_pairs=500, **options)
     assert (true.kind, found.kind) == ("exact", "bound")
     assert true.mean > 0.01
     assert true.mean <= found.bound <= 1.0
@@ -67,8 +149,8 @@ def test_an_ordinary_bound_says_something():
     given = constraints(400)
     options = {"roots": "any", "root_rate": 0.1}
     edges = choose(lineage, values, given, 10, roots="any")
-    true = lost_mass(lineage, values, given, edges, **options)
-    found = lost_mass(lineage, values, given, edges, most_pairs=20_000, **options)
+    true = table_dropped_mass(lineage, values, given, edges, **options)
+    found = table_dropped_mass(lineage, values, given, edges, most_pairs=20_000, **options)
     assert true.mean <= found.bound < 3 * true.mean + 1e-6
     assert found.bound < 0.5
 
@@ -78,8 +160,8 @@ def test_a_list_of_all_parents_loses_nothing():
     lineage, given = Lineage(kernels).start(values), constraints(30)
     edges = choose(lineage, values, given, 30, roots="any")
     options = {"roots": "any", "root_rate": 0.1}
-    assert lost_mass(lineage, values, given, edges, **options)[0] == 0.0
-    assert lost_mass(lineage, values, given, edges, most_pairs=99, **options).bound == 0.0
+    assert table_dropped_mass(lineage, values, given, edges, **options).mean == 0.0
+    assert table_dropped_mass(lineage, values, given, edges, most_pairs=99, **options).bound == 0.0
 
 
 @pytest.mark.parametrize(
