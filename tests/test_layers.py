@@ -55,7 +55,9 @@ def imported_rooms(path):
             assert node.level == 0, f"{path}: imports are written in full"
             names = [node.module]
             if node.module == "outtrees":
-                names = [f"outtrees.{alias.name}" for alias in node.names]
+                # Every room may know the version.
+                aliases = [alias.name for alias in node.names if alias.name != "__version__"]
+                names = [f"outtrees.{alias}" for alias in aliases]
         for name in names:
             parts = name.split(".")
             if parts[0] == "outtrees" and len(parts) > 1:

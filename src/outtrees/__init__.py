@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from outtrees.records import Records, read_matrix, read_records
     from outtrees.trees import OutTreeDistribution
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Ancestry",

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from outtrees import __version__
 from outtrees._common.random import as_generator
 from outtrees.ancestry.estimator import Ancestry
 from outtrees.ancestry.population_records import Populations, digest_of
@@ -221,12 +222,10 @@ def _read(
 
 def _settings(ancestry: Ancestry, min_support: float) -> dict[str, Any]:
     """Return what results depend on besides the records: options, and the version."""
-    from importlib.metadata import version
-
     aside = ("progress", "random_state", "id", "kinds")  # the records show what became of these
     options = {name: value for name, value in ancestry.get_params().items() if name not in aside}
     options = {name: _plain(value) for name, value in options.items()}
-    return {**options, "min_support": min_support, "outtrees": version("outtrees")}
+    return {**options, "min_support": min_support, "outtrees": __version__}
 
 
 def _plain(value: Any) -> Any:

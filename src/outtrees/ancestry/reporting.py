@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from outtrees import __version__
 from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.questions import log_density, ranked_parents
 from outtrees.candidates.choices import log_sums
@@ -88,7 +88,7 @@ def report_data(ancestry: Any, command: str | None) -> ReportData:
     T = len(records)
     seed = ancestry.random_state
     provenance = {
-        "version": f"outtrees {version('outtrees')}",
+        "version": f"outtrees {__version__}",
         "seed": "none" if seed is None else str(seed),
         **({"command": command} if command else {}),
         **{f"sha256 of {name}": digest for name, digest in records.provenance.items()},

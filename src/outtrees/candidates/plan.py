@@ -6,7 +6,7 @@ import warnings
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from outtrees._common.memory import free_memory

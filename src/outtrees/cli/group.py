@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from outtrees import __version__
 from outtrees.cli.failing import exit_code, one_line
 
 # Each module holds one `command`.
@@ -107,7 +108,7 @@ def _orderly_end() -> Iterator[None]:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 2 input; 3 files; 4 would not fit in memory; 130 interrupted.",
 )
-@click.version_option(package_name="outtrees", message="%(prog)s %(version)s")
+@click.version_option(version=__version__, message="%(prog)s %(version)s")
 def main() -> None:
     """Who came from whom, and what follows from not knowing.
 

@@ -94,7 +94,7 @@ def _jobs(options: Mapping[str, Any]) -> int | None:
 
 def _cost(populations: Populations, whole: Cost, options: Mapping[str, Any]) -> Cost:
     """Return what it takes: the largest populations together in memory, all of them in time."""
-    from joblib import effective_n_jobs  # type: ignore[import-untyped]
+    from joblib import effective_n_jobs
 
     from outtrees.records.column import counted
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from outtrees import __version__
 from outtrees.cli.failing import CommandError
 from outtrees.cli.screen import Screen
 
@@ -27,18 +28,9 @@ def running(command: str, options: Mapping[str, Any]) -> Iterator[Screen]:
     screen = Screen(options["quiet"], options["as_json"])
     if screen.quiet:
         os.environ["OUTTREES_COMPILE_QUIETLY"] = "1"  # heeded by outtrees._common.compiled
-    screen.summary.update({"command": command, "version": _version(), "seed": options.get("seed")})
+    screen.summary.update({"command": command, "version": __version__, "seed": options.get("seed")})
     with screen.warnings_told(), _cores(options.get("jobs")):
         yield screen
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("outtrees")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 _BASES = np.array(list("ACGT"))
 
@@ -59,7 +60,11 @@ def make_outbreak(
         dna = _mutated(strain, rng.poisson(15 * substitutions), rng)
         ward = int(rng.integers(len(wards)))
         heapq.heappush(queue, (i * waiting_mean, i, -1, dna, ward))
-    number, days, above, genomes, places = n_introductions, [], [], [], []
+    number = n_introductions
+    days: list[float] = []
+    above: list[int] = []
+    genomes: list[NDArray[np.int64]] = []
+    places: list[int] = []
     while len(days) < n_cases:
         day, _, infector, dna, ward = heapq.heappop(queue)
         case = len(days)

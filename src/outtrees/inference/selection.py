@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed  # type: ignore[import-untyped]
+from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
 from outtrees._common.arguments import check_count, check_option

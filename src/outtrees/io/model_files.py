@@ -8,10 +8,10 @@ import os
 import pickletools
 import re
 from collections.abc import Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from outtrees import __version__
 from outtrees._common.files import read_bytes, write_atomically
 from outtrees.errors import ModelFileError
 from outtrees.io.model_classes import allowed_classes
@@ -71,7 +71,7 @@ def save(model: Any, path: str | os.PathLike[str], *, classes: Iterable[type] = 
         {
             "format": FORMAT,
             "needs": _NEEDS,
-            "written_by": _own_version(),
+            "written_by": __version__,
             "sha256": "0" * 64,
             "model": tree,
         },
@@ -184,10 +184,3 @@ def _is_pickle(data: bytes) -> bool:
         return all(opcode is not None for opcode, _, _ in pickletools.genops(data))
     except Exception:  # whatever it is, no pickle
         return False
-
-
-def _own_version() -> str:
-    try:
-        return version("outtrees")
-    except PackageNotFoundError:
-        return "unknown"

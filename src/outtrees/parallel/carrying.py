@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import parallel_config  # type: ignore[import-untyped]
+from joblib import parallel_config
 
 from outtrees.parallel.seeds import unit_seed
 from outtrees.parallel.threads import one_thread

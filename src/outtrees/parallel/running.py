@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from joblib import delayed  # type: ignore[import-untyped]
+from joblib import delayed
 
 from outtrees.parallel.carrying import Outcome, Work, reason_of, run_one
 from outtrees.parallel.folder import RunFolder
@@ -136,6 +136,6 @@ def _outcomes(
     from outtrees.parallel.scheduler import connected
 
     with connected(scheduler) as client:
-        import cloudpickle  # type: ignore[import-not-found]  # comes with Dask
+        import cloudpickle  # comes with Dask
 
         yield from on_dask(task, names, n_jobs, client, cloudpickle.dumps((function, data)))

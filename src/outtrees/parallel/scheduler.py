@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from joblib import parallel_config  # type: ignore[import-untyped]
-from joblib._dask import DaskDistributedBackend  # type: ignore[import-untyped]
+from joblib import parallel_config
+from joblib._dask import DaskDistributedBackend
 
 _CONNECT_SECONDS = 10
 _WORKERS_SECONDS = 30

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from joblib import (  # type: ignore[import-untyped]
+from joblib import (
     Parallel,
     effective_n_jobs,
     parallel_config,

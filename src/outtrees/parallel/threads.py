@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from threadpoolctl import OpenBLASController, threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import OpenBLASController, threadpool_limits
 
 _lock = threading.Lock()
 _running = 0
