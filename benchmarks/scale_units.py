@@ -32,7 +32,7 @@ from outtrees import Ancestry
 from outtrees.ancestry.population_records import Populations, digest_of
 from outtrees.ancestry.populations import fit_population, fit_populations
 from outtrees.datasets import make_line_list
-from outtrees.io.exchange import write_csv
+from outtrees.io import write_csv
 from outtrees.parallel import RunFolder, run_units_into
 from outtrees.records import read_records
 from scale_dask import cluster

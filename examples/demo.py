@@ -4,7 +4,7 @@ from pathlib import Path
 
 from outtrees import Ancestry
 from outtrees.datasets import make_outbreak
-from outtrees.io.exchange import write_csv, write_text
+from outtrees.io import write_csv, write_text
 
 
 def main() -> None:

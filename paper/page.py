@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from outtrees._common.files import write_atomically
-from outtrees.io.exchange import write_csv
+from outtrees.io import write_csv
 from paper.units import library_version
 
 

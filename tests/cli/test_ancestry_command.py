@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from oracles.newick import read_newick
 from outtrees.io import CLASSES
-from outtrees.io.exchange import read_newick
 
 FILES = {"parents.csv", "records.csv", "tree.newick", "tree.nexus", "tree.graphml", "report.html"}
 if "Ancestry" in CLASSES:
@@ -39,10 +39,10 @@ def test_everything_is_printed_and_written(ancestry, outbreak, tmp_path):
     assert best == outbreak.parents  # three substitutions a link leave no doubt
     assert all(0.1 <= float(row["support"]) <= 1 + 1e-9 for row in found)
     assert [row["record"] for row in rows(out / "records.csv")] == outbreak.ids
-    tree = read_newick((out / "tree.newick").read_text())
+    names, above, _ = read_newick((out / "tree.newick").read_text())
     named = {
-        name: tree.names[parent] if parent >= 0 else ""
-        for name, parent in zip(tree.names, tree.parents.tolist(), strict=True)
+        name: names[parent] if parent >= 0 else ""
+        for name, parent in zip(names, above, strict=True)
     }
     assert named == outbreak.parents
     promised = float(re.search(r"right parents: ([\d.]+) of 14", result.stdout)[1])

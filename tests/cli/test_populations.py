@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dask_cluster import cluster
-from outtrees.io.exchange import write_csv
+from outtrees.io import write_csv
 from population_tables import population_table
 
 

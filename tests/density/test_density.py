@@ -207,17 +207,3 @@ def test_integers_are_accepted():
             m.fit(X.astype(t)).score_samples(X) for m, t in zip(models, (float, "u1"), strict=True)
         ]
     np.testing.assert_array_equal(*scores)
-
-
-def test_pictures():
-    import matplotlib.pyplot as plt
-
-    from outtrees.views.density import plot_density, plot_trace
-
-    model = OutTreeDensity().fit(PLAIN[:, :2])
-    _, axes = plt.subplots(2)
-    assert plot_density(model, axes[0]) is axes[0]
-    assert plot_trace(model, axes[1]) is axes[1]
-    line = axes[1].lines[0].get_ydata()
-    np.testing.assert_allclose(line, model.log_likelihoods_)
-    plt.close()

@@ -296,7 +296,7 @@ def test_dropped_mass_of_files_of_version_0_1():
     """A named tuple of another name in an Ancestry, three numbers in a density or classifier."""
     from outtrees.candidates.dropped_mass import DroppedMass
     from outtrees.io.model_classes import current_attributes
-    from outtrees.io.model_decoding import Decoder
+    from outtrees.io.model_values import Decoder
 
     parts = {"mean": 0.1, "error": 0.01, "n_records": 200, "kind": "bound", "bound": 0.5}
     node = {"kind": "named", "class": "LostMass", "fields": parts}

@@ -1,4 +1,4 @@
-"""The places of records in a picture of a tree, and the matplotlib figures."""
+"""Trees and supports as figures and as a table."""
 
 import sys
 
@@ -6,97 +6,10 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from scipy.integrate import fixed_quad
 
-from outtrees import OutTreeDensity
-from outtrees.datasets import random_out_tree
-from outtrees.inference.likelihood import leaf_log_density
-from outtrees.views.layout import tree_columns, tree_rows
-from outtrees.views.matrix import plot_log_likelihoods, plot_support
-from outtrees.views.space import plot_density_3d, wall_densities
-from outtrees.views.trees import plot_tree
-
-
-def forest(T, seed):
-    """A random tree, some edges of which are cut."""
-    rng = np.random.default_rng(seed)
-    parents = np.array(random_out_tree(T, random_state=rng))
-    return np.where(rng.random(T) < 0.1, -1, parents)
-
-
-def descendants(parents, record):
-    below = {record}
-    for _ in parents:
-        below |= {i for i, p in enumerate(parents) if p in below}
-    return below
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_every_record_has_a_row_and_every_branch_adjacent_rows(seed):
-    parents = forest(25, seed)
-    rows, depth = tree_rows(parents)
-    assert len(set(rows)) == 25
-    for record, parent in enumerate(parents):
-        branch = sorted(rows[i] for i in descendants(parents, record))
-        assert branch == list(range(branch[0], branch[0] + len(branch)))
-        assert depth[record] == (0 if parent < 0 else depth[parent] + 1)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_no_lines_cross_and_names_are_free(seed):
-    """Every pair of a vertical and a horizontal piece, looked at one by one."""
-    parents = forest(25, seed)
-    rows, depth = tree_rows(parents)
-    rng = np.random.default_rng(seed)
-    dates = np.zeros(25)
-    for record in np.argsort(depth, kind="stable"):
-        dates[record] = rng.integers(1, 4) + (dates[parents[record]] if parents[record] >= 0 else 0)
-    x = tree_columns(parents, depth, dates)
-    joined = [(i, p) for i, p in enumerate(parents) if p >= 0]
-    for child, parent in joined:
-        top, bottom = sorted([rows[parent], rows[child]])
-        for other in range(25):
-            if top < rows[other] < bottom:
-                # The line into `other`, and the space to its right, keep clear of the vertical
-                # piece at the parent's place, unless they hang from the same parent.
-                reaches_from = x[parents[other]] if parents[other] >= 0 else x[other]
-                assert x[other] > x[parent]
-                assert reaches_from >= x[parent]
-
-
-def test_long_chains_need_no_recursion():
-    T = 50_000
-    rows, depth = tree_rows(np.arange(-1, T - 1))
-    assert depth[-1] == T - 1
-    assert sorted(rows) == list(range(T))
-
-
-def test_unknown_dates_are_borrowed():
-    parents = [-1, 0, 1, -1]
-    _, depth = tree_rows(parents)
-    nan = float("nan")
-    assert tree_columns(parents, depth, [3, nan, nan, nan]).tolist() == [3, 3, 3, 3]
-    assert tree_columns(parents, depth, [nan] * 4).tolist() == [0, 0, 0, 0]
-    assert tree_columns(parents, depth).tolist() == [0, 1, 2, 0]
-    with pytest.raises(ValueError, match="date of record 1 is inf"):
-        tree_columns(parents, depth, [3, float("inf"), 4, 5])
-    with pytest.raises(ValueError, match="one entry per record"):
-        tree_columns(parents, depth, [3])
-
-
-@pytest.mark.parametrize(
-    ("parents", "message"),
-    [
-        ([1, 0], "following them from record 0 never reaches a root"),
-        ([0], "never reaches a root"),
-        ([-1, 2], "parent of record 1 is 2"),
-        ([-1.0, 0.0], "one integer per record"),
-        ([[-1, 0]], "one integer per record"),
-    ],
-)
-def test_what_is_no_tree_is_refused(parents, message):
-    with pytest.raises(ValueError, match=message):
-        tree_rows(parents)
+from outtrees import OutTreeDistribution
+from outtrees.views.layout import tree_rows
+from outtrees.views.trees import parent_table, plot_parents, plot_support, plot_tree
 
 
 def lines(ax):
@@ -149,14 +62,6 @@ def test_support_matrix_follows_the_tree():
     assert plot_support(support).images[0].get_array().shape == (T, T)
 
 
-def test_trace():
-    ax = Figure().subplots()
-    assert plot_log_likelihoods([-3.0, -2.0], ax=ax) is ax
-    assert ax.lines[0].get_ydata().tolist() == [-3.0, -2.0]
-    with pytest.raises(ValueError, match="none NaN"):
-        plot_log_likelihoods([np.nan])
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -176,40 +81,34 @@ def test_wrong_shapes_are_named(call, message):
         call()
 
 
-@pytest.fixture(scope="module")
-def estimator():
-    return OutTreeDensity("parzen").fit(np.random.default_rng(0).normal(size=(10, 3)))
+def pair():
+    return OutTreeDistribution(np.log([[1.0, 1.0], [3.0, 1.0]]))
 
 
-def test_walls_hold_the_density_of_the_two_other_columns(estimator):
-    grids = [np.linspace(-6, 6, 41), np.linspace(-6, 6, 37), np.linspace(-6, 6, 45)]
-    walls = wall_densities(estimator, grids)
-    for axis, wall in enumerate(walls):
-        others = [d for d in range(3) if d != axis]
-        assert wall.shape == tuple(len(grids[d]) for d in others)
-        i, j = wall.shape[0] // 2 + 2, wall.shape[1] // 2 - 3
-
-        def along(t, axis=axis, others=others, i=i, j=j):
-            point = np.zeros((len(t), 3))
-            point[:, axis] = t
-            point[:, others] = grids[others[0]][i], grids[others[1]][j]
-            return np.exp(leaf_log_density(estimator.mutation_, estimator.X_, point))
-
-        # A smooth density that vanishes at both ends: the trapezoidal rule is near exact.
-        assert wall[i, j] == pytest.approx(fixed_quad(along, -6, 6, n=200)[0], rel=1e-3)
+def test_table_is_sorted_and_complete():
+    rows = parent_table(pair(), min_support=0.0)
+    assert rows == [
+        ("0", "", 0.75),
+        ("0", "1", 0.25),
+        ("1", "0", 0.75),
+        ("1", "", 0.25),
+    ]
+    assert [row[2] for row in parent_table(pair(), min_support=0.5)] == [0.75, 0.75]
 
 
-def test_density_in_space(estimator):
-    ax = Figure().add_subplot(projection="3d")
-    assert plot_density_3d(estimator, ax, n_grid=8) is ax
-    ax.figure.canvas.draw()
-    bare = plot_density_3d(estimator, n_grid=8, show_tree=False)
-    assert len(ax.collections) == len(bare.collections) + 1
-    with pytest.raises(ValueError, match="three-dimensional"):
-        plot_density_3d(estimator, Figure().subplots())
-    flat = OutTreeDensity("parzen").fit(np.random.default_rng(0).normal(size=(10, 2)))
-    with pytest.raises(ValueError, match="draws 3 columns, but the estimator knows 2"):
-        plot_density_3d(flat)
+def test_names_must_match():
+    with pytest.raises(ValueError, match="got 1 for 2 records"):
+        parent_table(pair(), ["Ann"])
+
+
+def test_picture_draws_each_likely_edge_once():
+    ax = Figure().subplots()
+    assert plot_parents(pair(), [[0, 0], [1, 1]], ["Ann", "Bob"], min_support=0.3, ax=ax) is ax
+    assert [text.get_text() for text in ax.texts] == ["", "Ann", "Bob"]
+    with pytest.raises(ValueError, match="got 1 for 2 records"):
+        plot_parents(pair(), [[0, 0], [1, 1]], np.array(["Ann"]))
+    with pytest.raises(ValueError, match=r"shape \(2, 2\); got \(3, 2\)"):
+        plot_parents(pair(), np.zeros((3, 2)))
 
 
 def test_figures_leave_no_open_figure_behind():

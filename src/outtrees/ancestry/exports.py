@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from outtrees.ancestry import reporting
-from outtrees.io.exchange import write_csv
+from outtrees.io import write_csv
 from outtrees.views.report import write_report
 
 

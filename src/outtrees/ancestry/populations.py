@@ -19,8 +19,7 @@ from outtrees.ancestry.estimator import Ancestry
 from outtrees.ancestry.population_records import Populations, digest_of
 from outtrees.errors import RecordsError
 from outtrees.inference.validation import check_params
-from outtrees.io.table_files import to_csv
-from outtrees.io.tables import Table
+from outtrees.io.tables import Table, to_csv
 from outtrees.parallel import RunFolder, run_units_into
 from outtrees.records import Records, read_records
 from outtrees.records.column import first_ten

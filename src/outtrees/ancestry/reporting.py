@@ -12,7 +12,7 @@ from outtrees.ancestry.fitted import Fitted
 from outtrees.ancestry.questions import log_density, ranked_parents
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
-from outtrees.io import exchange
+from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_text
 from outtrees.io.tables import Table
 from outtrees.models.columns import GroupedDrift, Sticky, Substitution, Waiting
 from outtrees.records.column import counted
@@ -173,14 +173,14 @@ def exported(ancestry: Any, form: str, path: Any, kind: str, **options: Any) -> 
         None,
     )
     write = {
-        "newick": exchange.to_newick,
-        "nexus": exchange.to_nexus,
-        "graphml": exchange.to_graphml,
-        "networkx": exchange.to_networkx,
+        "newick": to_newick,
+        "nexus": to_nexus,
+        "graphml": to_graphml,
+        "networkx": to_networkx,
     }[form]
     result = write(fitted.records.ids, parents, fitted.supports(parents), dates, **options)
     if path is not None:
-        exchange.write_text(path, result)
+        write_text(path, result)
     return result
 
 

@@ -16,14 +16,14 @@ Writer = Callable[[Path], Any]
 
 def csv_writer(columns: Mapping[str, Any]) -> Writer:
     """Return what writes a table as CSV that no spreadsheet executes."""
-    from outtrees.io.exchange import write_csv
+    from outtrees.io import write_csv
 
     return lambda path: write_csv(path, dict(columns))
 
 
 def text_writer(text: str) -> Writer:
     """Return what writes a text."""
-    from outtrees.io.exchange import write_text
+    from outtrees.io import write_text
 
     return lambda path: write_text(path, text)
 

@@ -28,8 +28,7 @@ def command(**options: Any) -> None:
     """
     from outtrees.cli.failing import CommandError
     from outtrees.cli.running import running
-    from outtrees.io import load
-    from outtrees.io.exchange import to_csv, write_csv
+    from outtrees.io import load, to_csv, write_csv
     from outtrees.records.column import counted
 
     with running("sample", options) as screen:

@@ -16,7 +16,7 @@ from outtrees.errors import RecordsError
 from outtrees.inference.stages import Track
 from outtrees.io import load, save
 from outtrees.io.model_classes import allowed_classes
-from outtrees.io.model_encoding import Encoder
+from outtrees.io.model_values import Encoder
 
 
 @dataclass(frozen=True, eq=False)

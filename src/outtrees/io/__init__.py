@@ -1,14 +1,28 @@
-"""Models on disk, without pickle: arrays as safetensors, everything else as JSON beside them.
+"""Files: models, trees for other tools, tables.
 
-A file holds numbers, text and the names of classes; loading looks the names up in `CLASSES` and
-runs nothing else. A checksum covers every byte. A class joins by its line in `CLASSES`, or by being
-named to `save` and `load`:
-
-- a frozen dataclass (a mutation) is saved as its fields and made anew from them, with its checks;
-- an estimator is saved as its parameters and the attributes that end in an underscore.
+Models are kept without pickle: arrays as safetensors, everything else as JSON beside them. A file
+holds numbers, text and the names of classes; loading looks the names up in `CLASSES` and runs
+nothing else. A checksum covers every byte. Text goes to disk with `write_text`, whole or not at
+all.
 """
 
+from outtrees._common.files import write_atomically as write_text
 from outtrees.io.model_classes import CLASSES
 from outtrees.io.model_files import FORMAT, load, save
+from outtrees.io.tables import neutral, to_csv, write_csv
+from outtrees.io.trees import to_graphml, to_networkx, to_newick, to_nexus
 
-__all__ = ["CLASSES", "FORMAT", "load", "save"]
+__all__ = [
+    "CLASSES",
+    "FORMAT",
+    "load",
+    "neutral",
+    "save",
+    "to_csv",
+    "to_graphml",
+    "to_networkx",
+    "to_newick",
+    "to_nexus",
+    "write_csv",
+    "write_text",
+]

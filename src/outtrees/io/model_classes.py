@@ -1,4 +1,10 @@
-"""Which classes a model may hold."""
+"""Which classes a model may hold.
+
+A class joins by its line in `CLASSES`, or by being named to `save` and `load`:
+
+- a frozen dataclass (a mutation) is saved as its fields and made anew from them, with its checks;
+- an estimator is saved as its parameters and the attributes that end in an underscore.
+"""
 
 from __future__ import annotations
 
@@ -97,4 +103,7 @@ def current_attributes(fitted: Mapping[str, Any]) -> dict[str, Any]:
 def find_class(allowed: Mapping[str, type | str], name: str) -> type:
     """Return an allowed class by its name."""
     found = allowed[name]
-    return getattr(import_module(found), name) if isinstance(found, str) else found
+    if isinstance(found, str):
+        cls: type = getattr(import_module(found), name)
+        return cls
+    return found

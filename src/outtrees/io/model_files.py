@@ -15,8 +15,7 @@ from outtrees import __version__
 from outtrees._common.files import read_bytes, write_atomically
 from outtrees.errors import ModelFileError
 from outtrees.io.model_classes import allowed_classes
-from outtrees.io.model_decoding import Decoder
-from outtrees.io.model_encoding import Encoder
+from outtrees.io.model_values import Decoder, Encoder
 from outtrees.records.files import MAX_BYTES
 
 FORMAT = 1

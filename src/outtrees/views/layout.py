@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outtrees.io.trees import children_of, roots_and_order
+
 
 def tree_rows(parents: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the row and the depth of every record of a tree or forest.
@@ -30,24 +32,19 @@ def tree_rows(parents: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """
     parent = check_parents(parents)
     T = len(parent)
-    children: list[list[int]] = [[] for _ in range(T)]
-    for record in range(T):
-        if parent[record] >= 0:
-            children[parent[record]].append(record)
-    roots = np.flatnonzero(parent < 0).tolist()
-    order = list(roots)
-    depth = np.zeros(T, dtype=np.intp)
-    for record in order:  # grows while it is read: parents before children
-        for child in children[record]:
-            depth[child] = depth[record] + 1
-            order.append(child)
+    children = children_of(parent)
+    roots, order = roots_and_order(parent, children)
     if len(order) < T:
-        lost = sorted(set(range(T)) - set(order))[0]
+        lost = min(set(range(T)) - set(order))
         raise ValueError(
             f"parents must form a tree, but following them from record {lost} never reaches a "
             "root; mark each root with -1"
         )
+    depth = np.zeros(T, dtype=np.intp)
     size = np.ones(T, dtype=np.intp)
+    for record in order:
+        if parent[record] >= 0:
+            depth[record] = depth[parent[record]] + 1
     for record in reversed(order):
         if parent[record] >= 0:
             size[parent[record]] += size[record]

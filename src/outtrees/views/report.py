@@ -8,7 +8,6 @@ import html
 import json
 import os
 import re
-import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from outtrees._common.files import write_atomically
 from outtrees.views.report_data import (
     MAX_RECORDS,
     ReportColumn,
@@ -58,25 +58,10 @@ def write_report(data: ReportData, path: str | os.PathLike[str]) -> Path:
     ...     write_report(data, Path(folder) / "report.html").name
     'report.html'
     """
-    target = Path(path)
     page = report_html(data).encode("utf-8")
     if len(data.ids) > MAX_RECORDS:
         warnings.warn(_limited(data), UserWarning, stacklevel=2)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:50]}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(page)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp lets only the owner read; a report is as readable as any new file.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
-    return target
+    return write_atomically(path, page)
 
 
 def report_html(data: ReportData) -> str:

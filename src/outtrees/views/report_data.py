@@ -122,6 +122,7 @@ def page_data(data: ReportData) -> dict[str, Any]:
     if T > MAX_RECORDS:
         _, depth = tree_rows(trees["consensus"])
         kept = np.sort(np.argsort(depth, kind="stable")[:MAX_RECORDS])
+    shown: list[int] = kept.tolist()
     place = np.full(T + 1, -2)  # the last entry answers for "no parent"
     place[kept] = np.arange(len(kept))
     place[-1] = -1
@@ -141,14 +142,14 @@ def page_data(data: ReportData) -> dict[str, Any]:
         }
 
     return {
-        "ids": [visible(data.ids[i]) or "(no name)" for i in kept],
+        "ids": [visible(data.ids[i]) or "(no name)" for i in shown],
         "total": T,
         "columns": [
             {
                 "name": visible(column.name),
                 "kind": column.kind,
-                "values": [_value(column.values[i]) for i in kept],
-                "text": [visible(column.text[i]) for i in kept],
+                "values": [_value(column.values[i]) for i in shown],
+                "text": [visible(column.text[i]) for i in shown],
             }
             for column in data.columns
         ],
@@ -221,8 +222,13 @@ def _check(data: ReportData) -> None:
     for name in ("root_probability", "expected_children", "log_density", "trace"):
         if np.isnan(np.asarray(getattr(data, name), dtype=float)).any():
             raise ValueError(f"{name} holds NaN; expected numbers")
-    consensus = check_parents(data.consensus, T)
     check_parents(data.mode, T)
+    _check_edges(data, check_parents(data.consensus, T))
+
+
+def _check_edges(data: ReportData, consensus: NDArray[np.intp]) -> None:
+    """Raise ValueError that names the edge if the candidate parents are not those of the trees."""
+    T = len(data.ids)
     supported = np.zeros(T, dtype=bool)
     seen = set()
     for edge in data.edges:

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from outtrees.io.exchange import neutral, to_csv, write_csv
+from outtrees.io import neutral, to_csv, write_csv
 from outtrees.records import read_records
 
 FORMULAS = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "=cmd|'/c calc'!A1", "＝1"]
