@@ -7,11 +7,11 @@ import secrets
 import stat
 from pathlib import Path
 
-from outtrees.errors import RecordsError
+from outtrees.errors import Option, OutTreesError, RecordsError
 
 
 def read_bytes(
-    path: str | os.PathLike[str], max_bytes: int, error: type[Exception] = RecordsError
+    path: str | os.PathLike[str], max_bytes: int, error: type[OutTreesError] = RecordsError
 ) -> bytes:
     """Return the bytes of a regular file that is not too large, as it is on disk."""
     path = Path(path)
@@ -21,10 +21,13 @@ def read_bytes(
         raise FileNotFoundError(f"no such file: {str(path)!r}") from None
     if not stat.S_ISREG(status.st_mode):  # reading a pipe or /dev/zero might never end
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a device or a pipe"
-        raise error(f"{str(path)!r} is not a regular file but {kind}; give a file")
+        raise error(f"{str(path)!r} is not a regular file but {kind}; give a file", file=path.name)
     if status.st_size > max_bytes:
         raise error(
-            f"{path.name} is {size_text(status.st_size)}; limit {size_text(max_bytes)} (max_bytes)"
+            f"{path.name} is {size_text(status.st_size)}; limit {size_text(max_bytes)} (",
+            Option("max_bytes"),
+            ")",
+            file=path.name,
         )
     return path.read_bytes()
 

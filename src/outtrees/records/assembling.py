@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from outtrees.errors import RecordsError
+from outtrees.errors import Option, RecordsError
 from outtrees.records.column import KINDS, ROLES, Column, first_ten, quoted
 from outtrees.records.frames import IN_MEMORY
 from outtrees.records.kinds import infer_kind, make_column
@@ -119,7 +119,9 @@ def _identities(
     """Return identities, the column they came from if any, and why (None: they are numbers)."""
     asked_id = next((name for name, kind in asked.items() if kind == "id"), None)
     if id is not None and asked_id is not None and id != asked_id:
-        raise RecordsError(f"id={id!r} and kinds {{{asked_id!r}: 'id'}} contradict each other")
+        raise RecordsError(
+            Option("id", id), " and ", Option("kinds", {asked_id: "id"}), " contradict each other"
+        )
     name = asked_id if id is None else id
     why: str | None = "asked for"
     if name is not None:
@@ -181,9 +183,8 @@ def _checked(
 ) -> list[str]:
     for row, identity in enumerate(ids):
         if identity == "":
-            raise RecordsError(
-                f"{table.where(row, column)}: an identity is expected, but the cell is empty; "
-                "name the record"
+            raise table.error(
+                row, column, "an identity is expected, but the cell is empty; name the record"
             )
     if _differ(ids, homes):
         return ids

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outtrees.errors import RecordsError
 from outtrees.records.column import Array, quoted
 from outtrees.records.numbers import is_number
 from outtrees.records.table import Table
@@ -73,9 +72,11 @@ def read_dates(table: Table, name: str, cells: list[str], present: list[int]) ->
     odd = [row for row, (cell, _) in split.items() if not is_number(cell)]
     numbers = not odd
     if odd and len(odd) < len(split) / 2 and not _ISO.fullmatch(split[present[0]][0]):
-        raise RecordsError(
-            f"{table.where(odd[0], name)}: {quoted(cells[odd[0]])} is no number as the other dates "
-            "are; write all dates as numbers or all as 2020-03-05"
+        raise table.error(
+            odd[0],
+            name,
+            f"{quoted(cells[odd[0]])} is no number as the other dates "
+            "are; write all dates as numbers or all as 2020-03-05",
         )
     day_first = None if numbers else _day_first(table, name, split)
     known: dict[str, tuple[float, float]] = {}  # many records share few dates
@@ -84,13 +85,14 @@ def read_dates(table: Table, name: str, cells: list[str], present: list[int]) ->
             if cell not in known:
                 known[cell] = (float(cell), 0.0) if numbers else _days(cell, day_first)
         except ValueError as error:
-            raise RecordsError(
-                f"{table.where(row, name)}: {quoted(cell)} is not a date"
-                f"{f' ({error})' if str(error) else ''}; {_REMEDY}"
+            raise table.error(
+                row,
+                name,
+                f"{quoted(cell)} is not a date{f' ({error})' if str(error) else ''}; {_REMEDY}",
             ) from None
         middle, half = known[cell]
         if not np.isfinite(middle):
-            raise RecordsError(f"{table.where(row, name)}: {quoted(cell)} is infinite; {_REMEDY}")
+            raise table.error(row, name, f"{quoted(cell)} is infinite; {_REMEDY}")
         values[row] = middle
         widths[row] = half + width
     return Dates(values, not numbers and bool(split), widths if widths.any() else None)
@@ -153,14 +155,18 @@ def _day_first(table: Table, name: str, split: dict[int, tuple[str, float]]) -> 
         elif one != two and open_ is None:
             open_ = row
     if day_first is not None and month_first is not None:
-        raise RecordsError(
-            f"{table.where(day_first, name)}: {quoted(split[day_first][0])} puts the day first, "
+        raise table.error(
+            day_first,
+            name,
+            f"{quoted(split[day_first][0])} puts the day first, "
             f"but {quoted(split[month_first][0])} ({table.spot(month_first)}) the month; "
-            f"{_REMEDY}"
+            f"{_REMEDY}",
         )
     if day_first is None and month_first is None and open_ is not None:
-        raise RecordsError(
-            f"{table.where(open_, name)}: {quoted(split[open_][0])} may be either day or month "
-            f"first, and no other cell of the column tells which; {_REMEDY}"
+        raise table.error(
+            open_,
+            name,
+            f"{quoted(split[open_][0])} may be either day or month "
+            f"first, and no other cell of the column tells which; {_REMEDY}",
         )
     return day_first is not None

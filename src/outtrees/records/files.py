@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outtrees._common.files import read_bytes, size_text
-from outtrees.errors import RecordsError
+from outtrees.errors import Option, RecordsError
 
 MAX_BYTES = 4 * 2**30
 # Text packs 3 to 30 times. Small files may do what they like: they cannot fill the memory.
@@ -52,7 +52,9 @@ class Source:
         wide = codec.startswith(("utf-16", "utf-32"))
         if data[:2] in (b"\xff\xfe", b"\xfe\xff") and not wide:
             raise RecordsError(
-                f"{self.name} is UTF-16 text, but {encoding} is expected; pass encoding='utf-16'"
+                f"{self.name} is UTF-16 text, but {encoding} is expected; pass ",
+                Option("encoding", "utf-16"),
+                file=self.name,
             )
         try:
             text = data.decode(encoding)
@@ -65,14 +67,19 @@ class Source:
             line = data.count(b"\n", 0, error.start) + 1
             raise RecordsError(
                 f"{self.name}: byte 0x{data[error.start]:02x} at line {line} is not {encoding}; "
-                "pass the encoding of the file, for example encoding='latin-1'"
+                "pass the encoding of the file, for example ",
+                Option("encoding", "latin-1"),
+                file=self.name,
+                line=line,
             ) from None
         nul = text.find("\0")
         if nul >= 0:
             line = text.count("\n", 0, nul) + 1
             raise RecordsError(
                 f"{self.name}: NUL character at line {line}; this is no text file, or it is "
-                "UTF-16 or UTF-32: pass its encoding"
+                "UTF-16 or UTF-32: pass its encoding",
+                file=self.name,
+                line=line,
             )
         return text.removeprefix("\ufeff")
 
@@ -120,8 +127,10 @@ def _unpacked(name: str, packed: bytes, max_bytes: int) -> bytes:
             if total > limit:
                 raise RecordsError(
                     f"{name}: {size_text(len(packed))} of gzip open to more than "
-                    f"{size_text(total)} (limits: {_LARGEST_RATIO} times as much, and "
-                    f"max_bytes = {size_text(max_bytes)}); unpack it yourself if you trust it"
+                    f"{size_text(total)} (limits: {_LARGEST_RATIO} times as much, and ",
+                    Option("max_bytes"),
+                    f" = {size_text(max_bytes)}); unpack it yourself if you trust it",
+                    file=name,
                 )
         rest = member.unused_data.lstrip(b"\0")  # padding is allowed
         if rest and rest[:2] != b"\x1f\x8b":

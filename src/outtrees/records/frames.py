@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from outtrees._common.files import size_text
-from outtrees.errors import RecordsError
+from outtrees.errors import Option, RecordsError
 from outtrees.records.column import quoted, shown
 from outtrees.records.files import Source
 from outtrees.records.table import Table, check_names
@@ -60,8 +60,10 @@ def _check_cells(source: Source, n_rows: int, n_columns: int, max_bytes: int) ->
     if 8 * n_rows * n_columns > max_bytes:
         raise RecordsError(
             f"{source.name}: {size_text(len(source.data))} open to {n_rows} rows of {n_columns} "
-            f"columns, {size_text(8 * n_rows * n_columns)}; limit {size_text(max_bytes)} "
-            "(max_bytes)"
+            f"columns, {size_text(8 * n_rows * n_columns)}; limit {size_text(max_bytes)} (",
+            Option("max_bytes"),
+            ")",
+            file=source.name,
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from outtrees.errors import RecordsError
+from outtrees.errors import Message, Option, RecordsError
 from outtrees.records.column import Column, counted, first_ten, shown
 from outtrees.records.files import Source, read_source
 from outtrees.records.nexus import read_nexus
@@ -91,7 +91,7 @@ def own_names(characters: Characters) -> list[str]:
 
 
 def join(
-    characters: Characters, ids: Sequence[str], hint: str = "", unsequenced: str = "error"
+    characters: Characters, ids: Sequence[str], hint: Message | str = "", unsequenced: str = "error"
 ) -> list[Column]:
     """Return the columns in the order of the identities.
 
@@ -100,7 +100,7 @@ def join(
 
     Parameters
     ----------
-    hint : str
+    hint : Message or str
         What to do about sequences without a record, if more than the obvious is known.
     unsequenced : {"error", "missing"}
         Whether records without a sequence are refused, or all their sites unread.
@@ -129,7 +129,8 @@ def join(
     without = [name for name in ids if name not in place]
     refused = without if unsequenced == "error" else []
     if strangers or refused:
-        parts, remedies = [], []
+        parts: list[str] = []
+        remedies: list[Message | str] = []
         if strangers:
             parts.append(f"{len(strangers)} without a record: {first_ten(strangers)}")
             remedies.append(hint or "Rename or remove what has no record")
@@ -137,10 +138,14 @@ def join(
             number = counted(len(refused), "record")
             parts.append(f"{number} without a sequence: {first_ten(refused)}")
         if refused and not (strangers and hint):  # with the right identities there may be none
-            remedies.append("If these were never sequenced, pass unsequenced='missing'")
+            remedies.append(
+                Message("If these were never sequenced, pass ", Option("unsequenced", "missing"))
+            )
         raise RecordsError(
-            f"{characters.title}: identities do not match; {'; '.join(parts)}. "
-            f"{'. '.join(remedies)}"
+            f"{characters.title}: identities do not match; {'; '.join(parts)}",
+            *(part for remedy in remedies for part in (". ", remedy)),
+            records=[*strangers, *refused],
+            file=characters.title,
         )
     rows = np.array([place.get(name, -1) for name in ids])
     return [_spread(column, rows) for column in characters.columns]

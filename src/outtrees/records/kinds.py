@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 
-from outtrees.errors import RecordsError
 from outtrees.records.column import Column, quoted
 from outtrees.records.dates import look_like_dates, read_dates
 from outtrees.records.numbers import as_numbers, first_not, is_number
@@ -117,16 +116,20 @@ def _check_numbers(
 ) -> None:
     bad = first_not(cells, present)
     if bad is not None:
-        raise RecordsError(
-            f"{table.where(bad, name)}: a finite number is expected, but the cell is "
+        raise table.error(
+            bad,
+            name,
+            f"a finite number is expected, but the cell is "
             f"{quoted(cells[bad])}; correct it, leave it empty if it is unknown, or give the "
-            "column another kind, such as 'categorical' or 'ignore'"
+            "column another kind, such as 'categorical' or 'ignore'",
         )
     if kind == "count":
         for row in present:
             value = float(cells[row])
             if value < 0 or value != int(value):
-                raise RecordsError(
-                    f"{table.where(row, name)}: a count (0, 1, 2, …) is expected, but the cell is "
-                    f"{quoted(cells[row])}; correct it or give the column the kind 'continuous'"
+                raise table.error(
+                    row,
+                    name,
+                    f"a count (0, 1, 2, …) is expected, but the cell is "
+                    f"{quoted(cells[row])}; correct it or give the column the kind 'continuous'",
                 )

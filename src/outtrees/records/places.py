@@ -101,15 +101,19 @@ def read_place(
         present = [row for row in range(T) if cells[row] not in missing]
         bad = first_not(cells, present)
         if bad is not None:
-            raise RecordsError(
-                f"{table.where(bad, name)}: a coordinate is expected, but the cell is "
-                f"{quoted(cells[bad])}; write a number, or leave the cell empty"
+            raise table.error(
+                bad,
+                name,
+                f"a coordinate is expected, but the cell is "
+                f"{quoted(cells[bad])}; write a number, or leave the cell empty",
             )
         if known is not None and present != known:
             row = min(set(present) ^ set(known))
-            raise RecordsError(
-                f"{table.where(row)}: the place {', '.join(map(quoted, columns))} is given in "
-                "part; fill in all coordinates or leave all empty"
+            raise table.error(
+                row,
+                None,
+                f"the place {', '.join(map(quoted, columns))} is given in "
+                "part; fill in all coordinates or leave all empty",
             )
         known = present
         numbers.append(as_numbers(cells, present))
@@ -125,9 +129,11 @@ def read_place(
     for values, limit, what in ((latitude, 90, "latitude"), (longitude, 360, "longitude")):
         wrong = np.flatnonzero(np.abs(values) > limit)
         if len(wrong):
-            raise RecordsError(
-                f"{table.where(int(wrong[0]))}: a {what} is expected within ±{limit} degrees, but "
-                f"it is {values[wrong[0]]:g}; rename the columns to x and y if they are no degrees"
+            raise table.error(
+                int(wrong[0]),
+                None,
+                f"a {what} is expected within ±{limit} degrees, but "
+                f"it is {values[wrong[0]]:g}; rename the columns to x and y if they are no degrees",
             )
     return project(latitude, longitude), tuple(text)
 
@@ -143,9 +149,11 @@ def _split(
     size = sizes[0] if sizes else 2
     for row, part in enumerate(parts):
         if cells[row] not in missing and len(part) != size:
-            raise RecordsError(
-                f"{table.where(row, name)}: {size} coordinates are expected as in the first cell, "
-                f"but it is {quoted(cells[row])}; write for example 3.5, 7"
+            raise table.error(
+                row,
+                name,
+                f"{size} coordinates are expected as in the first cell, "
+                f"but it is {quoted(cells[row])}; write for example 3.5, 7",
             )
     return {
         f"{name} {axis}": [part[d] if len(part) == size else "" for part in parts]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from outtrees.errors import RecordsError
+from outtrees.errors import Message, Option, RecordsError
 from outtrees.records.assembling import check_columns, check_kinds, from_table
 from outtrees.records.column import Column, quoted
 from outtrees.records.files import MAX_BYTES, read_source
@@ -129,7 +129,7 @@ def read_records(
     ):
         if value not in choices:
             raise RecordsError(
-                f"{name} is expected to be one of {', '.join(choices)}, but got {value!r}"
+                Option(name), f" is expected to be one of {', '.join(choices)}, but got {value!r}"
             )
     absent = frozenset(missing) | {""}
     asked = dict(kinds or {})
@@ -191,12 +191,12 @@ def _joined(
     return replace(records, columns=tuple(columns), provenance=provenance)
 
 
-def _id_hint(table: Table, names: Sequence[str]) -> str:
+def _id_hint(table: Table, names: Sequence[str]) -> Message | str:
     """Return the advice to use the column that holds the names of the sequences, if one does."""
     wanted = set(names)
     for name, cells in zip(table.names, table.cells, strict=True):
         if wanted <= set(cells):  # some may have no sequence
-            return f"Column {quoted(name)} holds these names: pass id={name!r}"
+            return Message(f"Column {quoted(name)} holds these names: pass ", Option("id", name))
     return ""
 
 
@@ -205,8 +205,9 @@ def _from_characters(
 ) -> Records:
     if id is not None:
         raise RecordsError(
-            f"{found.title} names its records itself; leave id={id!r} out, or give a table with "
-            "that column and this file as sequences"
+            f"{found.title} names its records itself; leave ",
+            Option("id", id),
+            " out, or give a table with that column and this file as sequences",
         )
     check_columns(asked, [*(column.name for column in found.columns), *others], found.title)
     ignored = tuple(name for name, kind in asked.items() if kind == "ignore")

@@ -51,9 +51,11 @@ def read_parents(
         elif found is None:
             strangers.append(f"{shown(cell, 30)} ({table.spot(row)})")
         elif found == row:
-            raise RecordsError(
-                f"{table.where(row, name)}: {quoted(cell)} is given as its own parent; write "
-                f"{ROOT!r} if it has none among the records, nothing if its parent is unknown"
+            raise table.error(
+                row,
+                name,
+                f"{quoted(cell)} is given as its own parent; write "
+                f"{ROOT!r} if it has none among the records, nothing if its parent is unknown",
             )
         else:
             parents[row] = found
@@ -64,9 +66,11 @@ def read_parents(
         )
     circle = _circle(parents)
     if circle:
-        raise RecordsError(
-            f"{table.where(circle[0], name)}: the known parents go around in a circle: "
-            f"{first_ten([ids[row] for row in circle])}; correct one of them"
+        raise table.error(
+            circle[0],
+            name,
+            f"the known parents go around in a circle: "
+            f"{first_ten([ids[row] for row in circle])}; correct one of them",
         )
     return parents
 
@@ -93,9 +97,11 @@ def read_groups(
     """Return the names of the groups, and which one each record belongs to, (T,)."""
     for row, cell in enumerate(cells):
         if cell in missing:
-            raise RecordsError(
-                f"{table.where(row, name)}: every record is expected to belong to a group, but the "
-                "cell is empty; name its group"
+            raise table.error(
+                row,
+                name,
+                "every record is expected to belong to a group, but the "
+                "cell is empty; name its group",
             )
     names, codes = coded(tuple(cells))
     return tuple(names), codes.astype(np.intp)
@@ -107,7 +113,9 @@ def check_groups(
     """Refuse a known parent from another group."""
     for child, parent in parents.items():
         if parent >= 0 and groups[child] != groups[parent]:
-            raise RecordsError(
-                f"{table.where(child)}: the known parent {quoted(ids[parent])} is in another group "
-                "than its child; only records of the same group can be related"
+            raise table.error(
+                child,
+                None,
+                f"the known parent {quoted(ids[parent])} is in another group "
+                "than its child; only records of the same group can be related",
             )

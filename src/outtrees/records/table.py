@@ -11,13 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outtrees.errors import RecordsError
+from outtrees.errors import Message, Option, Part, RecordsError
 from outtrees.records.column import quoted, shown
 from outtrees.records.files import Source
 
 _DELIMITERS = "\t,;|"
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
-_STRAY = "close the quotation mark, or pass quotes=False if marks are letters like others"
+_STRAY = Message(
+    "close the quotation mark, or pass ",
+    Option("quotes", False),
+    " if marks are letters like others",
+)
 _csv_lock = threading.Lock()
 
 
@@ -48,6 +52,16 @@ class Table:
         """Return the line of the file, or the position of the row."""
         return row if self.lines is None else self.lines[row]
 
+    def error(self, row: int, column: str | None, *parts: Part) -> RecordsError:
+        """Return the error of a cell; the message begins with its place."""
+        return RecordsError(
+            f"{self.where(row, column)}: ",
+            *parts,
+            file=self.file,
+            line=None if self.lines is None else self.lines[row],
+            column=column,
+        )
+
     @property
     def title(self) -> str:
         """The name of the file, or words for a table without one."""
@@ -67,13 +81,16 @@ def read_delimited(source: Source, encoding: str = "utf-8", quotes: bool = True)
     n = len(header)
     for row, line in zip(rows, lines, strict=True):
         if len(row) != n:
-            remedy = "put cells that contain the delimiter in quotation marks"
+            remedy = Message("put cells that contain the delimiter in quotation marks")
             if any("\n" in cell for cell in row):
-                remedy = f"a cell goes on over several lines: {_STRAY}"
+                remedy = Message("a cell goes on over several lines: ", _STRAY)
             elif not quotes:
-                remedy = "correct that line, or leave quotes=False out"
+                remedy = Message("correct that line, or leave ", Option("quotes", False), " out")
             raise RecordsError(
-                f"{source.name} line {line}: {len(row)} fields, header has {n}; {remedy}"
+                f"{source.name} line {line}: {len(row)} fields, header has {n}; ",
+                remedy,
+                file=source.name,
+                line=line,
             )
     if not rows:
         raise RecordsError(f"{source.name} has no data rows; it holds only a header")
@@ -121,7 +138,9 @@ def _split(
                     lines.append(begin)
                 begin = reader.line_num + 1
         except csv.Error as error:
-            raise RecordsError(f"{source.name} line {begin}: {error}; {_STRAY}") from None
+            raise RecordsError(
+                f"{source.name} line {begin}: {error}; ", _STRAY, file=source.name, line=begin
+            ) from None
         finally:
             csv.field_size_limit(before)
     return rows[0], rows[1:], lines[1:], delimiter
