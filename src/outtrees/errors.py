@@ -7,7 +7,7 @@ own, an `Option`, so that Python and the command line each spell it in their own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, Literal, TypeAlias
@@ -90,37 +90,6 @@ class Message(str):
     def spelled(self, spell: Callable[[Option], str]) -> str:
         """Return the text with every option spelled by `spell`."""
         return "".join(spell(part) if isinstance(part, Option) else part for part in self.parts)
-
-    def to_json(self) -> list[str | dict[str, Any]]:
-        """Return the parts in types that JSON knows.
-
-        Examples
-        --------
-        >>> parts = Message("give ", Option("until", "end")).to_json()
-        >>> parts
-        ['give ', {'option': 'until', 'value': 'end'}]
-        >>> Message.from_json(parts).options
-        (Option(name='until', value='end'),)
-        """
-        return [
-            part
-            if isinstance(part, str)
-            else {"option": part.name}
-            | ({} if isinstance(part.value, EllipsisType) else {"value": part.value})
-            for part in self.parts
-        ]
-
-    @classmethod
-    def from_json(cls, parts: str | Iterable[str | Mapping[str, Any]]) -> Message:
-        """Return the message of these parts; a text without parts is taken as it is."""
-        if isinstance(parts, str):
-            return cls(parts)
-        return cls(
-            *(
-                part if isinstance(part, str) else Option(part["option"], part.get("value", ...))
-                for part in parts
-            )
-        )
 
 
 class OutTreesError(Exception):
@@ -259,3 +228,15 @@ class ModelFileError(OutTreesError, ValueError):
 
 class RunFolderError(OutTreesError, ValueError):
     """A folder of results that belongs to another run, or is damaged."""
+
+
+def message_of(error: BaseException) -> Message:
+    """Return the message of any error or warning, with its parts if it was made of some.
+
+    Examples
+    --------
+    >>> message_of(MemoryError(Message("use ", Option("candidates", "knn")))).options
+    (Option(name='candidates', value='knn'),)
+    """
+    first = error.args[0] if error.args else ""
+    return first if isinstance(first, Message) else Message(str(error))

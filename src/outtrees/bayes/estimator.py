@@ -30,6 +30,7 @@ from outtrees.bayes.importance import (
 )
 from outtrees.bayes.stacking import default_families, stack_posteriors
 from outtrees.datasets.generators import make_out_tree
+from outtrees.errors import ArgumentError, Message, Option
 from outtrees.inference.validation import (
     check_params,
     check_records,
@@ -234,8 +235,14 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         self.posterior_ = fit.posterior  # last: an interrupted fit leaves an estimator not fitted
         if not fit.converged:
             warnings.warn(
-                f"BayesianOutTree did not converge in max_iter={self.max_iter} steps "
-                f"(tol={self.tol:g} nats); raise max_iter or tol",
+                Message(
+                    "BayesianOutTree did not converge in ",
+                    Option("max_iter", self.max_iter),
+                    f" steps (tol={self.tol:g} nats); raise ",
+                    Option("max_iter"),
+                    " or ",
+                    Option("tol"),
+                ),
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -429,10 +436,12 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
             if key == "n_iid" and key not in has and value == 1:
                 continue  # all others have one component
             if key not in has:
-                raise ValueError(
-                    f"{name}={value!r} is no prior of mutation={self.mutation!r} that can be given "
-                    "here; make a posterior from outtrees.models.conjugate with it, or leave "
-                    "it out"
+                raise ArgumentError(
+                    Option(name, value),
+                    " is no prior of ",
+                    Option("mutation", self.mutation),
+                    " that can be given here; make a posterior from outtrees.models.conjugate with "
+                    "it, or leave it out",
                 )
             options[key] = value
         return None if made is None else replace(made, **options)  # type: ignore[type-var]

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from outtrees._common.memory import free_memory
 from outtrees.candidates.approximate import NEIGHBOURS, nn_descent
+from outtrees.errors import Message, Option
 
 # T × T arrays at the peak of a dense fit: the weights, the engine's own, marginals, and those of
 # the components of a mixture.
@@ -69,22 +70,23 @@ def planned(
         "",
         8 * _ARRAYS * n_records**2 * jobs,
         free,
-        "Use candidates='knn', or fewer records."
+        Message("Use ", Option("candidates", "knn"), ", or fewer records.")
         if can_be_sparse
-        else "The options chosen here need all pairs; use fewer records or other options.",
+        else Message("The options chosen here need all pairs; use fewer records or other options."),
     )
     only_way = estimator.candidates == "dense" or not can_be_sparse
     if estimator.candidates != "knn" and (only_way or dense.fits):
         return dense
     edges = n_records * (min(estimator.n_candidates, n_records) + n_sampled)
     needed = (8 * edge_arrays * edges + _RECORD_BYTES * n_records) * jobs
-    remedy = "Use a smaller n_candidates, or fewer records."
+    remedy = Message("Use a smaller ", Option("n_candidates"), ", or fewer records.")
     if estimator.candidates == "knn":
         return Plan("knn", "", needed, free, remedy)
-    why = (
+    why = Message(
         f"{type(estimator).__name__}: {_sizes(dense, n_records)}, so each record has its "
-        f"{estimator.n_candidates} likeliest parents as candidates (candidates='knn'); "
-        "dropped_mass_ says what that leaves out"
+        f"{estimator.n_candidates} likeliest parents as candidates (",
+        Option("candidates", "knn"),
+        "); dropped_mass_ says what that leaves out",
     )
     return Plan("knn", why, needed, free, remedy)
 
@@ -101,7 +103,8 @@ def resolved(estimator: Any, n_records: int, **options: Any) -> str:
         nn_descent()  # refused now, not after the first steps of a fit
     plan = planned(estimator, n_records, **options)
     if not plan.fits:
-        raise MemoryError(f"{type(estimator).__name__}: {_sizes(plan, n_records)}. {plan.remedy}")
+        sizes = f"{type(estimator).__name__}: {_sizes(plan, n_records)}. "
+        raise MemoryError(Message(sizes, plan.remedy))
     if plan.why:
         warnings.warn(plan.why, CandidatesWarning, stacklevel=3)
     return plan.way

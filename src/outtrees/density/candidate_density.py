@@ -12,6 +12,7 @@ from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dr
 from outtrees.candidates.listed import listed_parents
 from outtrees.candidates.others import n_sampled
 from outtrees.candidates.plan import Plan, planned, resolved
+from outtrees.errors import ArgumentError, Option
 from outtrees.imputation.imputer_density import FittedTrees
 from outtrees.inference.candidate_em import N_OTHERS
 from outtrees.inference.likelihood import candidate_trees, log_number_of_trees
@@ -80,9 +81,13 @@ class ListedTrees(FittedTrees):
     def _decide(self, X: Array, hidden: bool) -> None:
         """Decide between all pairs and candidates, before anything large is allocated."""
         if hidden and self.candidates == "knn":
-            raise ValueError(
-                "missing='integrate' needs all pairs of records, but candidates='knn'; use "
-                "candidates='dense', or fill the cells in with OutTreeImputer first"
+            raise ArgumentError(
+                Option("missing", "integrate"),
+                " needs all pairs of records, but ",
+                Option("candidates", "knn"),
+                "; use ",
+                Option("candidates", "dense"),
+                ", or fill the cells in with OutTreeImputer first",
             )
         self.candidates_ = resolved(self, len(X), **_memory_options(self, len(X), hidden))
 

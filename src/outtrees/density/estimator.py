@@ -21,6 +21,7 @@ from outtrees.datasets.generators import make_out_tree
 from outtrees.density.candidate_density import OF_CANDIDATES, ListedTrees
 from outtrees.density.checkpoints import density_track
 from outtrees.density.options import candidates, template
+from outtrees.errors import ArgumentError, Message, Option
 from outtrees.imputation.imputer_density import fit_incomplete
 from outtrees.inference import SOLVERS, fit_mutation, select_mutation
 from outtrees.inference.fitting import with_known_values
@@ -314,9 +315,17 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         self.mutation_ = fit.mutation  # last: an interrupted fit leaves an estimator not fitted
         if not fit.converged:
             warnings.warn(
-                f"OutTreeDensity did not converge in max_iter={self.max_iter} steps "
-                f"(tol={self.tol:g} nats); raise max_iter or tol, use solver='em', or scale the "
-                "columns with StandardScaler",
+                Message(
+                    "OutTreeDensity did not converge in ",
+                    Option("max_iter", self.max_iter),
+                    f" steps (tol={self.tol:g} nats); raise ",
+                    Option("max_iter"),
+                    " or ",
+                    Option("tol"),
+                    ", use ",
+                    Option("solver", "em"),
+                    ", or scale the columns with StandardScaler",
+                ),
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -349,10 +358,11 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         """
         records = self._known(X)
         if self._is_sparse:
-            raise ValueError(
+            raise ArgumentError(
                 "log_predictive needs the sum over all trees, but the fit knows candidates only, "
-                "and a difference of two lower bounds says nothing; use score_samples, or fit with "
-                "candidates='dense'"
+                "and a difference of two lower bounds says nothing; use score_samples, or fit "
+                "with ",
+                Option("candidates", "dense"),
             )
         self._refuse_incomplete("log_predictive", records)
         return log_predictive_ratio(self.mutation_, self.X_, records)
@@ -402,9 +412,13 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
     def _stacked(self, X: Array) -> FitResult:
         """Return the mixture of the default candidates as one fit of no steps of its own."""
         if self.early_stopping or self.prior_strength == "auto":
-            raise ValueError(
-                "mutation='auto' weighs several mutations on held-out records already; leave out "
-                "early_stopping and prior_strength='auto', or name one mutation"
+            raise ArgumentError(
+                Option("mutation", "auto"),
+                " weighs several mutations on held-out records already; leave out ",
+                Option("early_stopping"),
+                " and ",
+                Option("prior_strength", "auto"),
+                ", or name one mutation",
             )
         offered = default_candidates(len(X), self.prior_strength, self.reg_covar)  # type: ignore[arg-type]
         stack = stack_mutations(

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any
 
+from outtrees.errors import ArgumentError, Option
 from outtrees.models import MixtureMutation, Mutation, make_mutation
 
 PRIOR_STRENGTHS = (30.0, 10.0, 3.0, 1.0, 0.3)
@@ -43,9 +44,11 @@ def template(
     if takes_components and n_components is not None:
         options["n_components"] = n_components
     elif n_components not in (None, 1):  # all others have one component
-        raise ValueError(
-            f"n_components={n_components!r} is for mutation='mixture', but mutation is "
-            f"{mutation!r}; leave n_components out or change the mutation"
+        raise ArgumentError(
+            Option("n_components", n_components),
+            " is for ",
+            Option("mutation", "mixture"),
+            f", but mutation is {mutation!r}; leave n_components out or change the mutation",
         )
     return with_options(made, {k: v for k, v in options.items() if v != "auto"})
 

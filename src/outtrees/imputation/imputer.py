@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from outtrees._common.arguments import check_count
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Message, Option
 from outtrees.imputation.imputer_columns import Columns, learn_columns, read_cells
 from outtrees.imputation.model import check_columns
 from outtrees.imputation.stack import (
@@ -263,9 +264,13 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for name, count in zip(names, counts, strict=True):
             kept = self._posteriors[name].draws
             if count > len(kept):
-                raise ValueError(
+                raise ArgumentError(
                     f"sample(n={n}) asks for {count} draws of {name!r}, but {len(kept)} were kept; "
-                    "raise n_draws or n_chains and fit again."
+                    "raise ",
+                    Option("n_draws"),
+                    " or ",
+                    Option("n_chains"),
+                    " and fit again.",
                 )
             drawn.extend(kept[rng.choice(len(kept), size=count, replace=False)])
         order = rng.permutation(n)
@@ -288,10 +293,13 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             made = mixed_mutation(table, made, CategoricalMutation())
         elif table.categorical or isinstance(made, CategoricalMutation):
             takes = "only" if isinstance(made, CategoricalMutation) else "no"
-            raise ValueError(
-                f"mutation={self.mutation!r} takes {takes} categorical columns, but "
+            raise ArgumentError(
+                Option("mutation", self.mutation),
+                f" takes {takes} categorical columns, but "
                 f"{len(table.categorical)} of {table.cells.shape[1]} columns are; use 'auto', "
-                "'gaussian' or 'parzen', or name the columns in categorical."
+                "'gaussian' or 'parzen', or name the columns in ",
+                Option("categorical"),
+                ".",
             )
         if isinstance(made, MixtureMutation):
             made = MixtureMutation(prior_strength=10.0)
@@ -322,9 +330,15 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         noisy = (error > _TOO_NOISY * spread)[hidden & (spread > 0)]
         if noisy.size and noisy.mean() > _TOO_MANY:
             warnings.warn(
-                f"the chains of OutTreeImputer still disagree: the Monte-Carlo error of "
-                f"{noisy.mean():.0%} of the missing cells is above half their standard deviation; "
-                "raise n_draws and burn_in, or use a mutation with a larger prior_strength",
+                Message(
+                    f"the chains of OutTreeImputer still disagree: the Monte-Carlo error of "
+                    f"{noisy.mean():.0%} of the missing cells is above half their standard "
+                    "deviation; raise ",
+                    Option("n_draws"),
+                    " and ",
+                    Option("burn_in"),
+                    ", or use a mutation with a larger prior_strength",
+                ),
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Option
 from outtrees.imputation import fit_hidden, hidden_posterior
 from outtrees.imputation.em import from_codes, in_codes
 from outtrees.imputation.leaves import leaf_cells
@@ -152,9 +153,11 @@ def fit_incomplete(estimator: Any, mutation: Mutation, X: Array) -> IncompleteFi
     }
     for name, value in unused.items():
         if value is not None:
-            raise ValueError(
-                f"missing='integrate' is for one mutation, fitted by EM to all records, but X has "
-                f"NaN and {name}={value!r}; change it, or fill the cells in with OutTreeImputer"
+            raise ArgumentError(
+                Option("missing", "integrate"),
+                " is for one mutation, fitted by EM to all records, but X has NaN and ",
+                Option(name, value),
+                "; change it, or fill the cells in with OutTreeImputer",
             )
     _refuse_far_from_zero(X)
     rng = as_generator(estimator.random_state)
@@ -181,9 +184,12 @@ def _refuse_far_from_zero(X: Array) -> None:
     spread = np.nanstd(X, axis=0)
     far = np.abs(np.nanmean(X, axis=0)) > _FARTHEST * np.where(spread > 0, spread, np.inf)
     if far.any():
-        raise ValueError(
-            f"missing='integrate' needs columns near zero, but column {np.flatnonzero(far)[0]} is "
-            f"more than {_FARTHEST:.0e} standard deviations away; use StandardScaler first"
+        column = int(np.flatnonzero(far)[0])
+        raise ArgumentError(
+            Option("missing", "integrate"),
+            f" needs columns near zero, but column {column} is more than {_FARTHEST:.0e} standard "
+            "deviations away; use StandardScaler first",
+            column=column,
         )
 
 

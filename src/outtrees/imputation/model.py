@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Option
 from outtrees.imputation.linear import LinearEdges
 from outtrees.models import (
     CategoricalMutation,
@@ -236,8 +237,9 @@ def _blocks(mutation: Any) -> Blocks:
             for part, columns in groups
             for inner, own in _blocks(part)
         ]
-    raise ValueError(
+    raise ArgumentError(
         "hidden cells can be integrated out for Gaussian and categorical mutations, their products "
-        f"and mixtures of these, but got {mutation!r}; use one of these, for instance "
-        "mutation='mixture'."
+        f"and mixtures of these, but got {mutation!r}; use one of these, for instance ",
+        Option("mutation", "mixture"),
+        ".",
     )

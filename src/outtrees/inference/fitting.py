@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from outtrees._common.arguments import check_option
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Option
 from outtrees.inference.candidate_em import fit_candidate_em
 from outtrees.inference.em import fit_em
 from outtrees.inference.gradient import fit_gradient, fit_lbfgs
@@ -68,9 +69,12 @@ def fit_mutation(
     """
     check_option("fit_mutation", "solver", solver, SOLVERS)
     if n_candidates is not None and solver != "em":
-        raise ValueError(
-            f"a fit over candidates expects solver='em', but got {solver!r}; change it, or fit "
-            "all pairs (candidates='dense')"
+        raise ArgumentError(
+            "a fit over candidates expects ",
+            Option("solver", "em"),
+            f", but got {solver!r}; change it, or fit all pairs (",
+            Option("candidates", "dense"),
+            ")",
         )
     records = np.asarray(X, dtype=np.float64)
     # Drawn first: every start is judged on the same sample of parents.

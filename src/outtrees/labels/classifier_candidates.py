@@ -8,6 +8,7 @@ from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
 from outtrees.candidates.listed import listed_parents
 from outtrees.candidates.plan import Plan, planned, resolved
+from outtrees.errors import ArgumentError, Option
 from outtrees.labels import LabelModel
 from outtrees.labels.candidate_model import CandidateLabelModel
 from outtrees.labels.choice import neighbourhoods
@@ -49,10 +50,11 @@ class ListedLabels(FoundLabels):
     def _decided(self, n_records: int) -> str:
         """Return "dense" or "knn", before anything large is allocated."""
         if _needs_all(self) and self.candidates == "knn":
-            raise ValueError(
-                "candidates='knn' is for method='posterior' with joint=False or 'fresh', but got "
-                f"method={self.method!r}, joint={self.joint!r}; change them, or use "
-                "candidates='dense'"
+            raise ArgumentError(
+                Option("candidates", "knn"),
+                " is for method='posterior' with joint=False or 'fresh', but got "
+                f"method={self.method!r}, joint={self.joint!r}; change them, or use ",
+                Option("candidates", "dense"),
             )
         return resolved(self, n_records, **_memory_options(self))
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from outtrees._common.types import Array
+from outtrees.errors import Message, Option
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.labels import (
     Choice,
@@ -138,8 +139,13 @@ class FoundLabels:
             told = f"split R-hat {average.r_hat:.2f}, "
         if noisy:
             warnings.warn(
-                f"OutTreeClassifier: the chains disagree ({told}error of a label probability up to "
-                f"{error:.2f}); raise n_draws={self.n_draws} or burn_in={self.burn_in}",
+                Message(
+                    f"OutTreeClassifier: the chains disagree ({told}error of a label probability "
+                    f"up to {error:.2f}); raise ",
+                    Option("n_draws", self.n_draws),
+                    " or ",
+                    Option("burn_in", self.burn_in),
+                ),
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -183,8 +189,12 @@ class FoundLabels:
         self._remember(alone, len(climb.log_zs) - 1)
         if not climb.converged:
             warnings.warn(
-                f"OutTreeClassifier: the hill-climb did not end in max_iter={self.max_iter} "
-                "sweeps; raise max_iter",
+                Message(
+                    "OutTreeClassifier: the hill-climb did not end in ",
+                    Option("max_iter", self.max_iter),
+                    " sweeps; raise ",
+                    Option("max_iter"),
+                ),
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import parallel_config
 
+from outtrees.errors import message_of
 from outtrees.parallel.seeds import unit_seed
 from outtrees.parallel.threads import one_thread
 
@@ -63,7 +64,7 @@ def _opened(shared: Shared) -> tuple[Work, Any]:
 
 def reason_of(error: Exception) -> str:
     """Return an error in one line; those raised on purpose speak for themselves."""
-    text = str(error)
+    text: str = message_of(error)
     if not isinstance(error, (ValueError, MemoryError, OSError)) or not text:
         text = f"{type(error).__name__}: {text}".rstrip(": ")
     return one_line(text)
@@ -71,5 +72,7 @@ def reason_of(error: Exception) -> str:
 
 def one_line(text: str) -> str:
     """Return a text without line ends, cut if it is long."""
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
+    line = " ".join(text.split())
+    if len(line) > _LONGEST_REASON:
+        return line[: _LONGEST_REASON - 1] + "…"
+    return text if line == text else line  # a message keeps the options it is made of
