@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from outtrees.candidates.approximate import nearly_nearest
+from outtrees.candidates.matrix_search import nearly_nearest
 from outtrees.datasets import make_spiral
 from outtrees.trees.candidates import CandidateTrees
 

@@ -9,7 +9,7 @@ from lineages import random_table
 from oracles.enumeration import EnumeratedDistribution
 from outtrees.ancestry.em import possible_edges
 from outtrees.ancestry.exponents import ExponentProblem, learn_exponents
-from outtrees.candidates.choosing import in_order
+from outtrees.candidates import in_order
 from outtrees.models.columns import Drift, Lineage, Waiting
 
 

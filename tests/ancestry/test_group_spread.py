@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from outtrees import Ancestry, RecordsError
-from outtrees.candidates import choosing
+from outtrees.candidates import table_search
 from outtrees.io import load, save
 
 KINDS = {"site": "group", "day": "date"}
@@ -123,7 +123,7 @@ def test_a_wild_group_is_not_taken_for_outliers():
 
 def test_candidates_are_the_best_where_places_are_missing(monkeypatch):
     """The compiled search weighs a place against parents without one, in each group's own unit."""
-    monkeypatch.setattr(choosing, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(table_search, "_WORTH_COMPILING", 0)
     columns, _ = table(spreads={"calm": 1.0, "wild": 30.0})
     gone = np.random.default_rng(1).random(2 * N) < 0.3
     for axis in "xy":

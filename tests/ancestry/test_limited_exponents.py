@@ -9,7 +9,7 @@ from oracles.enumeration import EnumeratedDistribution
 from outtrees.ancestry.em import possible_edges
 from outtrees.ancestry.exponents import PRIOR_SD, ExponentProblem, learn_exponents
 from outtrees.ancestry.limited_exponents import learn_limited_exponents
-from outtrees.candidates.choosing import in_order
+from outtrees.candidates import in_order
 from outtrees.models.columns import Lineage
 
 T = 5

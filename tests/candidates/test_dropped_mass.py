@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from outtrees import OutTreeDensity
-from outtrees.candidates import choose, choosing, constraints
-from outtrees.candidates.choosing import best_parents
+from outtrees.candidates import best_parents, constraints, table_candidates, table_search
 from outtrees.candidates.dropped_mass import (
     DroppedMass,
     can_be_bounded,
@@ -16,7 +15,7 @@ from outtrees.candidates.dropped_mass import (
     matrix_dropped_mass,
     table_dropped_mass,
 )
-from outtrees.candidates.listed import listed_parents
+from outtrees.candidates.matrix_search import matrix_candidates
 from outtrees.models import GaussianMutation
 from outtrees.models.columns import (
     Counts,
@@ -71,7 +70,7 @@ def test_dropped_mass_of_all_records_is_exact():
     mutation = GaussianMutation(transition="identity").start(X)
     beta = np.exp(mutation.log_conditional(X, X))
     np.fill_diagonal(beta, 0.0)
-    listed = listed_parents(mutation, X, 6)
+    listed = matrix_candidates(mutation, X, 6)
     kept = np.zeros_like(beta)
     kept[listed.edges.child, listed.edges.parent] = 1.0
     expected = (1 - (beta * kept).sum(axis=1) / beta.sum(axis=1)).mean()
@@ -133,7 +132,7 @@ def test_the_bound_is_never_below_what_all_pairs_say(seed, generations, roots):
     kernels, values = table(seed, T=50)
     lineage = Lineage(kernels, generations).start(values)
     given = constraints(50, known_parents={7: 3}, forbidden=[(9, 8), (20, 2)])
-    edges = choose(lineage, values, given, 2, roots=roots)
+    edges = table_candidates(lineage, values, given, 2, roots=roots)
     options = {"roots": roots, "root_rate": 0.1}
     true = table_dropped_mass(lineage, values, given, edges, **options)
     found = table_dropped_mass(lineage, values, given, edges, most_pairs=500, **options)
@@ -148,7 +147,7 @@ def test_an_ordinary_bound_says_something():
     lineage = Lineage(kernels).start(values)
     given = constraints(400)
     options = {"roots": "any", "root_rate": 0.1}
-    edges = choose(lineage, values, given, 10, roots="any")
+    edges = table_candidates(lineage, values, given, 10, roots="any")
     true = table_dropped_mass(lineage, values, given, edges, **options)
     found = table_dropped_mass(lineage, values, given, edges, most_pairs=20_000, **options)
     assert true.mean <= found.bound < 3 * true.mean + 1e-6
@@ -158,7 +157,7 @@ def test_an_ordinary_bound_says_something():
 def test_a_list_of_all_parents_loses_nothing():
     kernels, values = table(6, T=30)
     lineage, given = Lineage(kernels).start(values), constraints(30)
-    edges = choose(lineage, values, given, 30, roots="any")
+    edges = table_candidates(lineage, values, given, 30, roots="any")
     options = {"roots": "any", "root_rate": 0.1}
     assert table_dropped_mass(lineage, values, given, edges, **options).mean == 0.0
     assert table_dropped_mass(lineage, values, given, edges, most_pairs=99, **options).bound == 0.0
@@ -194,7 +193,7 @@ def test_waits_longer_than_a_generation_time_table_are_no_candidates(monkeypatch
     kernels = [Waiting(table=chances), Drift(offset=False)]
     lineage, given = Lineage(kernels, 1, False).start(values), constraints(80)
     slow = best_parents(lineage, values, given, 5)
-    monkeypatch.setattr(choosing, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(table_search, "_WORTH_COMPILING", 0)
     monkeypatch.setattr("outtrees.candidates.scan._FAR", 1e9)
     fast = best_parents(lineage, values, given, 5)
     for mine, right in zip(fast, slow, strict=True):

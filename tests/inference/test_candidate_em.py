@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from outtrees.candidates.neighbours import joined, nearest_parents, other_parents
+from outtrees.candidates.matrix_search import joined, nearest_parents
+from outtrees.candidates.parent_sample import other_parents
 from outtrees.datasets import make_spiral
 from outtrees.inference import fit_em, fit_mutation
 from outtrees.inference.candidate_em import fit_candidate_em

@@ -5,8 +5,9 @@ import pytest
 
 from lineages import random_table
 from outtrees.ancestry.em import fit_candidates, fit_lineage, trees_of
-from outtrees.candidates import all_edges, choose, choosing, constraints
+from outtrees.candidates import all_edges, constraints, in_order, table_candidates, table_search
 from outtrees.candidates.dropped_mass import table_dropped_mass
+from outtrees.candidates.windows import windows_of
 from outtrees.inference.stages import Track
 from outtrees.models.columns import Drift, Lineage, Sticky, Substitution, Waiting
 
@@ -67,7 +68,7 @@ def test_gaps_and_every_kind_of_column_give_the_same_fit():
 
 @pytest.mark.slow
 def test_few_candidates_keep_nearly_all_probability(monkeypatch):
-    monkeypatch.setattr(choosing, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(table_search, "_WORTH_COMPILING", 0)
     kernels, values = dated_table(3)
     given, lineage = constraints(60), Lineage(kernels)
     dense = fit_lineage(lineage, values, all_edges(given), roots="any", tol=1e-8)
@@ -82,10 +83,10 @@ def test_the_choice_among_all_possible_parents_counts():
     kernels, values = dated_table(4)
     given = constraints(60)
     lineage = Lineage(kernels).start(values)
-    edges = choose(lineage, values, given, 4, roots="any")
+    edges = table_candidates(lineage, values, given, 4, roots="any")
     pairs = lineage.pairs(values, values, edges.child, edges.parent)
     everything = all_edges(given)
-    kept = choosing.in_order(lineage, values, everything.child, everything.parent)
+    kept = in_order(lineage, values, everything.child, everything.parent)
     whole = everything._replace(child=everything.child[kept], parent=everything.parent[kept])
     all_pairs = lineage.pairs(values, values, whole.child, whole.parent)
     log_root = lineage.log_root(values)
@@ -106,9 +107,9 @@ def test_lost_mass_is_what_all_pairs_say(roots):
     kernels, values = dated_table(5)
     given = constraints(60)
     lineage = Lineage(kernels).start(values)
-    edges = choose(lineage, values, given, 3, roots=roots)
+    edges = table_candidates(lineage, values, given, 3, roots=roots)
     everything = all_edges(given)
-    kept = choosing.in_order(lineage, values, everything.child, everything.parent)
+    kept = in_order(lineage, values, everything.child, everything.parent)
     whole = everything._replace(child=everything.child[kept], parent=everything.parent[kept])
     pairs = lineage.pairs(values, values, whole.child, whole.parent)
     trees = trees_of(pairs, lineage.log_beta(pairs), lineage.log_root(values), whole, roots, 0.1)
@@ -123,7 +124,7 @@ def test_lost_mass_is_what_all_pairs_say(roots):
     assert mine.mean > 0.01  # with starting parameters three parents do not hold everything
     assert (mine.error, mine.kind, mine.bound) == (0.0, "exact", mine.mean)
     # With one pair too many only the sample, here all records, is weighed: an estimate.
-    n_pairs = int(choosing.windows_of(lineage, values, given, all_possible=True).sizes.sum())
+    n_pairs = int(windows_of(lineage, values, given, all_possible=True).sizes.sum())
     options = {"roots": roots, "root_rate": 0.1, "most_pairs": n_pairs - 1}
     sampled = table_dropped_mass(lineage, values, given, edges, n_records=59, **options)
     assert (sampled.kind, sampled.bound) == ("estimate", None)  # exact times: see `bounds`
@@ -134,7 +135,7 @@ def test_a_smaller_sample_agrees_within_its_error():
     kernels, values = dated_table(6, T=300)
     given = constraints(300)
     lineage = Lineage(kernels).start(values)
-    edges = choose(lineage, values, given, 5, roots="any")
+    edges = table_candidates(lineage, values, given, 5, roots="any")
     options = {"roots": "any", "root_rate": 0.1}
     whole = table_dropped_mass(lineage, values, given, edges, n_records=300, **options)
     part = table_dropped_mass(

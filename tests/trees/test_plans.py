@@ -7,7 +7,7 @@ import pytest
 
 from lineages import random_table
 from outtrees.ancestry.em import fit_lineage, possible_edges
-from outtrees.candidates.neighbours import joined, nearest_parents
+from outtrees.candidates.matrix_search import joined, nearest_parents
 from outtrees.datasets import make_spiral
 from outtrees.inference import fit_em
 from outtrees.inference.candidate_objective import CandidateObjective

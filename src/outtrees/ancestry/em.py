@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees.candidates import best_parents, in_order, table_candidates
 from outtrees.candidates.choices import IndependentChoices
-from outtrees.candidates.choosing import best_parents, choose, in_order
 from outtrees.candidates.edges import Constraints, PossibleEdges, possible_edges
 from outtrees.inference.stages import Stage, Track
 from outtrees.models.columns import Lineage, LineagePairs, Waiting
@@ -124,7 +124,7 @@ def fit_candidates(
     n_iter = 0
     for tolerance in (max(tol, _ROUGH_TOL), tol):
         say(f"candidate parents of {len(given.groups):,} records")
-        edges = choose(fitted, values, given, n_candidates, roots)
+        edges = table_candidates(fitted, values, given, n_candidates, roots)
         pairs = fitted.pairs(values, values, edges.child, edges.parent)
         say(f"weighing all trees of {len(edges.child):,} possible edges")
         fit = climb.of_trees(number, fitted, pairs, edges, progress, tolerance, rate)

@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from outtrees._common.types import Array
+
 Index = NDArray[np.intp]
 
 

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from functools import total_ordering
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,13 +26,15 @@ from outtrees._common.arguments import check_count
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.choices import log_sums
-from outtrees.candidates.choosing import possible_pairs, windows_of
-from outtrees.candidates.edges import Constraints, PossibleEdges
-from outtrees.candidates.listed import Listed
+from outtrees.candidates.edges import OPEN, Constraints, PossibleEdges
 from outtrees.candidates.scan import Scanner
+from outtrees.candidates.windows import possible_pairs, windows_of
 from outtrees.models.base import Mutation
 from outtrees.models.columns import Drift, Lineage, Reversion, Sticky, Substitution, Waiting
 from outtrees.models.columns.base import ColumnKernel
+
+if TYPE_CHECKING:  # loads scikit-learn's neighbours, which tables do not need
+    from outtrees.candidates.matrix_search import MatrixCandidates
 
 Index = NDArray[np.intp]
 
@@ -130,7 +132,7 @@ def _summary(
 def matrix_dropped_mass(
     mutation: Mutation,
     X: Array,  # (T, D)
-    listed: Listed,
+    listed: MatrixCandidates,
     *,
     sharpness: float = 1.0,
     n_sampled: int = 200,
@@ -261,11 +263,11 @@ def table_dropped_mass(
 
     Examples
     --------
-    >>> from outtrees.candidates import choose, constraints
+    >>> from outtrees.candidates import constraints, table_candidates
     >>> from outtrees.models.columns import Drift
     >>> cells, given = [np.array([[0.0], [1.0], [2.5], [9.0]])], constraints(4)
     >>> lineage = Lineage([Drift()]).start(cells)
-    >>> lists = [choose(lineage, cells, given, n) for n in (1, 2, 3)]
+    >>> lists = [table_candidates(lineage, cells, given, n) for n in (1, 2, 3)]
     >>> [f"{table_dropped_mass(lineage, cells, given, edges):.3f}" for edges in lists]
     ['0.283', '0.084', '0.000']
     """
@@ -312,7 +314,7 @@ def table_dropped_mass(
         bounds = dropped_bounds(lineage, values, given, edges, log_edges, log_others, log_roots)
         has = given.root_allowed & (roots == "any")
         has[edges.child] = True
-        bound = float(bounds[has & (given.known == -2)].mean())
+        bound = float(bounds[has & (given.known == OPEN)].mean())
     # Never "exact" by chance: parents that are implausibly early were perhaps excluded.
     return _summary(all_shares, max(len(given.open), n + 1), bound)
 
@@ -382,5 +384,5 @@ def dropped_bounds(
     share = np.zeros(T)
     some = outside > -np.inf
     share[some] = np.exp(outside[some] - total[some])
-    share[given.known != -2] = 0.0
+    share[given.known != OPEN] = 0.0
     return share

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from outtrees.errors import NoSpanningTreeError
 
 Index = NDArray[np.intp]
-_OPEN, _NONE = -2, -1  # the parent is not known; the record has none
+OPEN, ROOT = -2, -1  # the parent is not known; the record has none
 
 
 class PossibleEdges(NamedTuple):
@@ -38,7 +38,7 @@ class Constraints(NamedTuple):
         T = len(self.groups)
         known = self.known[child]
         allowed = (child != parent) & (self.groups[child] == self.groups[parent])
-        allowed &= (known == _OPEN) | (known == parent)
+        allowed &= (known == OPEN) | (known == parent)
         if len(self.forbidden):
             allowed &= ~np.isin(child.astype(np.int64) * T + parent, self.forbidden)
         return allowed
@@ -46,7 +46,7 @@ class Constraints(NamedTuple):
     @property
     def open(self) -> Index:
         """The records whose parents are not known."""
-        return np.flatnonzero(self.known == _OPEN)
+        return np.flatnonzero(self.known == OPEN)
 
     def known_edges(self) -> tuple[Index, Index]:
         """Return the edges that are known for certain, as children and parents."""
@@ -64,7 +64,7 @@ def constraints(
     """Return the constraints, checked against each other; arguments as for `possible_edges`."""
     codes = np.zeros(n_samples, dtype=np.intp) if groups is None else np.asarray(groups)
     root_allowed = np.ones(n_samples, dtype=bool)
-    parent_of = np.full(n_samples, _OPEN, dtype=np.intp)
+    parent_of = np.full(n_samples, OPEN, dtype=np.intp)
     known, pairs = dict(known_parents or {}), list(forbidden)
     _check_named(n_samples, [*known.items(), *pairs, (0 if root is None else root, -1)])
     for child, parent in pairs:
@@ -76,7 +76,7 @@ def constraints(
             raise NoSpanningTreeError(
                 f"record {root} is given as the root, but forbidden as a root; drop one of the two."
             )
-        parent_of[root] = _NONE
+        parent_of[root] = ROOT
         root_allowed[codes == codes[root]] = False
         root_allowed[root] = True
     for child, parent in known.items():
@@ -91,7 +91,7 @@ def constraints(
                 f"record {parent} is given as the parent of record {child}, but {why}; drop one of "
                 "the two."
             )
-        parent_of[child] = max(parent, _NONE)
+        parent_of[child] = max(parent, ROOT)
         root_allowed[child] = parent < 0
     _refuse_cycles(known)
     coded = np.array(sorted(u * n_samples + v for u, v in ruled_out), dtype=np.int64)

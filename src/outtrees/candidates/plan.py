@@ -10,7 +10,7 @@ from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from outtrees._common.memory import free_memory
-from outtrees.candidates.approximate import NEIGHBOURS, nn_descent
+from outtrees.candidates.matrix_search import NEIGHBOURS, nn_descent
 from outtrees.errors import Message, Option
 
 # T × T arrays at the peak of a dense fit: the weights, the engine's own, marginals, and those of

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from outtrees._common.types import Array
 from outtrees.candidates.windows import Windows
 from outtrees.models.columns import Lineage, Waiting
 from outtrees.models.columns.quick import Gaps, Match, Metric, Sites
 from outtrees.models.columns.similar import similar_sequences
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 _SIMILAR = 32  # sequences
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.types import Array
 from outtrees.candidates.edges import Constraints
 from outtrees.candidates.windows import Windows
 from outtrees.models.columns import Lineage, Waiting
 from outtrees.models.columns.quick import Gaps, Match, Metric, Quick, Sites
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _METRIC_PARENT = 8  # where the parents' numbers stand among the arguments of the loops

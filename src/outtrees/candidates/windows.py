@@ -1,16 +1,17 @@
-"""Windows of dates: where in one sorted list each record's possible parents stand."""
+"""Windows of dates: which pairs of records of a table are possible, without a list of all pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.models.columns import Waiting
+from outtrees._common.types import Array
+from outtrees.candidates.edges import Constraints
+from outtrees.models.columns import GivenWeights, Lineage, Waiting
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _IMPLAUSIBLE = 16.0  # a wait this many nats below the likeliest one lies outside the window
@@ -112,3 +113,43 @@ def date_windows(
         low[members] = np.maximum(np.minimum(early, last - _AT_LEAST), first)
         offset = stop
     return Windows(order, begin, undated, low, high)
+
+
+def windows_of(
+    lineage: Lineage, values: Sequence[Array], given: Constraints, *, all_possible: bool = False
+) -> Windows:
+    """Return where each record's possible parents stand, by the lineage's waiting times."""
+    for kernel, cells in zip(lineage.kernels, values, strict=True):
+        if isinstance(kernel, Waiting):
+            return date_windows(
+                given.groups, kernel, cells, lineage.generations, all_possible=all_possible
+            )
+    return date_windows(given.groups)
+
+
+def in_order(
+    lineage: Lineage, values: Sequence[Array], child: Index, parent: Index
+) -> NDArray[np.bool_]:
+    """Return which edges have their dates in a possible order, and no given weight of 0 (E,)."""
+    possible = np.ones(len(child), dtype=bool)
+    for kernel, cells in zip(lineage.kernels, values, strict=True):
+        if isinstance(kernel, Waiting):
+            possible &= kernel.possible(cells, cells, child, parent)
+            dates = kernel.pairs(cells, cells, child, parent)
+            steps = range(1, lineage.generations + 1)
+            reached = [np.isfinite(kernel.log_steps(dates, k)) for k in steps]
+            possible &= np.any(reached, axis=0) | (not kernel.strict)
+        elif isinstance(kernel, GivenWeights):
+            possible &= kernel.pairs(cells, cells, child, parent) > -np.inf
+    return possible
+
+
+def possible_pairs(
+    lineage: Lineage, values: Sequence[Array], given: Constraints, block: Index, found: Windows
+) -> tuple[Index, Index]:
+    """Return all possible edges to these records within their windows."""
+    child, parent = found.pairs(block)
+    kept = given.allows(child, parent)
+    child, parent = child[kept], parent[kept]
+    kept = in_order(lineage, values, child, parent)
+    return child[kept], parent[kept]

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
-from outtrees.candidates.listed import listed_parents
-from outtrees.candidates.others import n_sampled
+from outtrees.candidates.matrix_search import matrix_candidates
+from outtrees.candidates.parent_sample import n_sampled
 from outtrees.candidates.plan import Plan, planned, resolved
 from outtrees.errors import ArgumentError, Option
 from outtrees.imputation.imputer_density import FittedTrees
@@ -93,7 +93,7 @@ class ListedTrees(FittedTrees):
 
     def _listed(self, mutation: Mutation, X: Array) -> float:
         """Keep the list of edges and what it leaves out; return the bound of the likelihood."""
-        listed = listed_parents(mutation, X, self.n_candidates, self.neighbours)
+        listed = matrix_candidates(mutation, X, self.n_candidates, self.neighbours)
         self.candidate_edges_ = np.stack([listed.edges.child, listed.edges.parent])
         # The records looked at need no seed of the user's: the same for the same records.
         self.dropped_mass_ = matrix_dropped_mass(mutation, X, listed, random_state=0)

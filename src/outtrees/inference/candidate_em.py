@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from outtrees._common.arguments import check_count, check_option
 from outtrees._common.types import Array
-from outtrees.candidates.approximate import NEIGHBOURS
-from outtrees.candidates.neighbours import nearest_parents
-from outtrees.candidates.others import OtherParents
+from outtrees.candidates.matrix_search import NEIGHBOURS, nearest_parents
+from outtrees.candidates.parent_sample import OtherParents
 from outtrees.inference.candidate_objective import CandidateObjective
 from outtrees.inference.em import fit_em
 from outtrees.inference.objective import FitResult, OnStep

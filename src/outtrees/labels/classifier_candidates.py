@@ -6,7 +6,7 @@ from typing import Any
 
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
-from outtrees.candidates.listed import listed_parents
+from outtrees.candidates.matrix_search import matrix_candidates
 from outtrees.candidates.plan import Plan, planned, resolved
 from outtrees.errors import ArgumentError, Option
 from outtrees.labels import LabelModel
@@ -63,7 +63,7 @@ class ListedLabels(FoundLabels):
     ) -> tuple[AttributeMutations, LabelModel]:
         """Return the mutations and the label model over listed pairs, its settings chosen."""
         X = self.X_
-        listed = listed_parents(mutations.kept, X, self.n_candidates, self.neighbours)
+        listed = matrix_candidates(mutations.kept, X, self.n_candidates, self.neighbours)
         rows = neighbourhoods(listed.edges, known, _CHOICE_RECORDS, seed)
         classes = mutations.classes
         among = mutations._replace(classes=None if classes is None else classes[rows])

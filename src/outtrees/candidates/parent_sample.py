@@ -9,7 +9,6 @@ from sklearn.neighbors import NearestNeighbors
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.candidates.neighbours import other_parents
 from outtrees.models.base import Mutation
 from outtrees.models.edges import Ints
 
@@ -71,13 +70,44 @@ class OtherParents:
         return np.hstack(records), np.hstack(log_each)
 
 
+def other_parents(
+    table: Ints,  # (T, k)
+    places: Array,  # (T, m) uniform numbers in [0, 1)
+) -> Ints:
+    """Return m records for each child that are neither itself nor in its row, (T, m).
+
+    One from each of m equal parts of these others, in the order of their numbers, so each other
+    record is as likely as any; one at the border of two parts may come twice. If there are no more
+    than m, all of them. The same `places` give nearly the same records for a table that has
+    changed little.
+
+    Examples
+    --------
+    >>> other_parents(np.array([[1], [0], [3], [2]]), np.full((4, 1), 0.9)).ravel()
+    array([3, 3, 1, 1])
+    """
+    (T, k), m = table.shape, places.shape[1]
+    left = T - 1 - k
+    if m >= left:
+        rank = np.broadcast_to(np.arange(left), (T, left)).copy()
+    else:
+        rank = ((np.arange(m) + places) * (left / m)).astype(np.intp)
+        np.minimum(rank, left - 1, out=rank)  # a product may round up to the end
+    excluded = np.sort(np.column_stack([table, np.arange(T)]), axis=1) - np.arange(k + 1)
+    # The r-th record that is not excluded has r plus the number of excluded ones before it.
+    result = rank.copy()
+    for place in excluded.T:
+        result += rank >= place[:, None]
+    return result
+
+
 def n_sampled(n_records: int, n_candidates: int, n_others: int) -> int:
     """Return how many records stand for others, for each one, at most.
 
     Examples
     --------
     >>> X = np.random.default_rng(0).normal(size=(600, 2))
-    >>> from outtrees.candidates.neighbours import nearest_parents
+    >>> from outtrees.candidates.matrix_search import nearest_parents
     >>> from outtrees.models import GaussianMutation
     >>> mutation = GaussianMutation(transition="identity").start(X)
     >>> table = nearest_parents(mutation, X, 20)

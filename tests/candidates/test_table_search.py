@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 
 from lineages import random_table
-from outtrees.candidates import all_edges, choose, choosing, constraints, date_windows
+from outtrees.candidates import (
+    all_edges,
+    best_parents,
+    constraints,
+    date_windows,
+    in_order,
+    table_candidates,
+    table_search,
+)
 from outtrees.candidates.choices import IndependentChoices
-from outtrees.candidates.choosing import best_parents, in_order, windows_of
 from outtrees.candidates.scan import Scanner
+from outtrees.candidates.windows import windows_of
 from outtrees.errors import NoSpanningTreeError
 from outtrees.models.columns import (
     Counts,
@@ -148,7 +156,7 @@ def test_the_compiled_search_finds_the_best(monkeypatch, unit):
     lineage = Lineage(kernels, 1, False).start(values)
     given = constraints(80, np.arange(80) % 2, {5: 3}, [(10, 4), (11, 5)])
     slow = best_parents(lineage, values, given, 6)
-    monkeypatch.setattr(choosing, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(table_search, "_WORTH_COMPILING", 0)
     monkeypatch.setattr("outtrees.candidates.scan._FAR", 1e9)
     fast = best_parents(lineage, values, given, 6)
     np.testing.assert_array_equal(fast.possible, slow.possible)
@@ -172,7 +180,7 @@ def test_gaps_counts_and_clocks_are_ranked_nearly_right(monkeypatch, strict, see
     lineage = Lineage(kernels, 2).start(values)
     given = constraints(100)
     slow = best_parents(lineage, values, given, 100)
-    monkeypatch.setattr(choosing, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(table_search, "_WORTH_COMPILING", 0)
     fast = best_parents(lineage, values, given, 20)
     np.testing.assert_array_equal(fast.possible, slow.possible)
     log_weight = lineage.log_beta(lineage.pairs(values, values, slow.child, slow.parent))
@@ -189,7 +197,7 @@ def test_dates_with_widths_and_censoring_are_possible_alike(monkeypatch):
     lineage = Lineage([Waiting()]).start([dates])
     given = constraints(60)
     slow = best_parents(lineage, [dates], given, 60)
-    monkeypatch.setattr(choosing, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(table_search, "_WORTH_COMPILING", 0)
     monkeypatch.setattr("outtrees.candidates.scan._FAR", 1e9)
     fast = best_parents(lineage, [dates], given, 60)
     np.testing.assert_array_equal(fast.possible, slow.possible)
@@ -197,12 +205,12 @@ def test_dates_with_widths_and_censoring_are_possible_alike(monkeypatch):
 
 
 def test_matrices_are_ranked_without_a_quick_form(monkeypatch):
-    monkeypatch.setattr(choosing, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(table_search, "_WORTH_COMPILING", 0)
     rng = np.random.default_rng(0)
     matrix = rng.random((12, 12))
     cells = [np.arange(12.0)[:, None]]
     lineage = Lineage([Distances(matrix)]).start(cells)
-    edges = choose(lineage, cells, constraints(12), 2, roots="any")
+    edges = table_candidates(lineage, cells, constraints(12), 2, roots="any")
     nearest = np.argsort(matrix + np.eye(12) * 9, axis=1)[:, :2]
     assert pairs_of(edges) == {(u, int(v)) for u in range(12) for v in nearest[u]}
 
@@ -219,7 +227,7 @@ def line(T):
 def test_constraints_hold_in_lists():
     lineage, cells = line(30)
     given = constraints(30, np.repeat([0, 1], 15), {20: 16}, [(5, 4), (6, -1)], root=0)
-    edges = choose(lineage, cells, given, 3)
+    edges = table_candidates(lineage, cells, given, 3)
     assert (np.bincount(edges.child, minlength=30) <= 3).all()
     found = pairs_of(edges)
     assert {v for u, v in found if u == 20} == {16}
@@ -236,11 +244,11 @@ def test_parts_that_nothing_leads_to_are_joined():
     x = np.concatenate([np.arange(6.0), 1000 + np.arange(6.0)])[:, None]
     lineage = Lineage([Drift(offset=False)], 1, False).start([x])
     given = constraints(12)
-    apart = choose(lineage, [x], given, 2, roots="any")
+    apart = table_candidates(lineage, [x], given, 2, roots="any")
     assert {(u < 6) == (v < 6) for u, v in pairs_of(apart)} == {True}
     with pytest.raises(NoSpanningTreeError):
         CandidateTrees(apart.child, apart.parent, np.zeros(len(apart.child)), np.zeros(12))
-    joined = choose(lineage, [x], given, 2, roots="single")
+    joined = table_candidates(lineage, [x], given, 2, roots="single")
     assert pairs_of(apart) < pairs_of(joined)
     CandidateTrees(joined.child, joined.parent, np.zeros(len(joined.child)), np.zeros(12))
 
@@ -284,7 +292,7 @@ def test_proposals_hold_most_of_what_all_pairs_hold(monkeypatch, strict, dated):
         lineage = replace(lineage, kernels=(*lineage.kernels[:3], waiting))
     given = constraints(300, np.arange(300) % 2, {7: 1}, [(9, 5)])
     whole = best_parents(lineage, values, given, 10)
-    monkeypatch.setattr(choosing, "_MOST_PAIRS", 0)
+    monkeypatch.setattr(table_search, "_MOST_PAIRS", 0)
     some = best_parents(lineage, values, given, 10)
     u, v = some.child, some.parent
     assert given.allows(u, v).all()

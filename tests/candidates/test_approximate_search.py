@@ -8,9 +8,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from outtrees import OutTreeClassifier, OutTreeDensity
-from outtrees.candidates import approximate
-from outtrees.candidates.listed import listed_parents
-from outtrees.candidates.neighbours import nearest_parents
+from outtrees.candidates import matrix_search
+from outtrees.candidates.matrix_search import matrix_candidates, nearest_parents
 from outtrees.models import GaussianMutation
 
 WIDE = np.random.default_rng(0).normal(size=(60, 18)) + 1000.0
@@ -39,7 +38,7 @@ class FakeIndex:
 @pytest.fixture
 def fake(monkeypatch):
     monkeypatch.setattr(FakeIndex, "used", 0)
-    monkeypatch.setattr(approximate, "nn_descent", lambda: FakeIndex)
+    monkeypatch.setattr(matrix_search, "nn_descent", lambda: FakeIndex)
     return FakeIndex
 
 
@@ -54,14 +53,14 @@ def test_rows_that_come_short_are_filled(fake, mutation):
 def test_few_dimensions_stay_exact(fake):
     X = WIDE[:, :4]
     mutation = GaussianMutation(transition="identity").start(X)
-    listed = listed_parents(mutation, X, 5, "approximate")
+    listed = matrix_candidates(mutation, X, 5, "approximate")
     assert fake.used == 0
     assert listed.log_near is not None
 
 
 def test_what_may_be_missing_gives_no_bound(fake):
-    assert listed_parents(IDENTITY, WIDE, 5).log_near is not None
-    assert listed_parents(IDENTITY, WIDE, 5, "approximate").log_near is None
+    assert matrix_candidates(IDENTITY, WIDE, 5).log_near is not None
+    assert matrix_candidates(IDENTITY, WIDE, 5, "approximate").log_near is None
 
 
 def test_estimators_ask_for_it(fake, monkeypatch):

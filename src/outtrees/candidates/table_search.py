@@ -1,4 +1,4 @@
-"""Candidate parents: the best of all possible ones by a lineage, in memory of their own number."""
+"""Candidate parents of the records of a table: the best by a lineage (kernels of its columns)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
-from outtrees.candidates.edges import Constraints, PossibleEdges
+from outtrees._common.types import Array
+from outtrees.candidates.edges import OPEN, Constraints, PossibleEdges
+from outtrees.candidates.links import Parts, linked
 from outtrees.candidates.proposals import Proposals
 from outtrees.candidates.scan import Scanner
-from outtrees.candidates.windows import Windows, date_windows
-from outtrees.models.columns import GivenWeights, Lineage, Waiting
+from outtrees.candidates.windows import Windows, in_order, possible_pairs, windows_of
+from outtrees.models.columns import Lineage, Waiting
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _WORTH_COMPILING = 500_000  # pairs; below, NumPy is done before a compiled loop is loaded
@@ -24,6 +23,7 @@ _MOST_PAIRS = 30_000_000_000  # beyond, not all of them are looked at
 _PAIRS_AT_ONCE = 500_000
 _ROUNDS = 20  # of joining parts that no other part leads to
 _FROM_EACH = 3  # records of such a part that get candidates outside
+_EMPTY: Index = np.zeros(0, dtype=np.intp)
 
 
 class Listed(NamedTuple):
@@ -32,35 +32,6 @@ class Listed(NamedTuple):
     child: Index  # (E,)
     parent: Index  # (E,)
     possible: Index  # (n,), of each of the records
-
-
-def in_order(
-    lineage: Lineage, values: Sequence[Array], child: Index, parent: Index
-) -> NDArray[np.bool_]:
-    """Return which edges have their dates in a possible order, and no given weight of 0 (E,)."""
-    possible = np.ones(len(child), dtype=bool)
-    for kernel, cells in zip(lineage.kernels, values, strict=True):
-        if isinstance(kernel, Waiting):
-            possible &= kernel.possible(cells, cells, child, parent)
-            dates = kernel.pairs(cells, cells, child, parent)
-            steps = range(1, lineage.generations + 1)
-            reached = [np.isfinite(kernel.log_steps(dates, k)) for k in steps]
-            possible &= np.any(reached, axis=0) | (not kernel.strict)
-        elif isinstance(kernel, GivenWeights):
-            possible &= kernel.pairs(cells, cells, child, parent) > -np.inf
-    return possible
-
-
-def windows_of(
-    lineage: Lineage, values: Sequence[Array], given: Constraints, *, all_possible: bool = False
-) -> Windows:
-    """Return where each record's possible parents stand, by the lineage's waiting times."""
-    for kernel, cells in zip(lineage.kernels, values, strict=True):
-        if isinstance(kernel, Waiting):
-            return date_windows(
-                given.groups, kernel, cells, lineage.generations, all_possible=all_possible
-            )
-    return date_windows(given.groups)
 
 
 def best_parents(
@@ -99,8 +70,7 @@ def _proposed(
     found: Windows,
 ) -> Listed:
     proposals = Proposals(lineage, values, found, 4 * n)
-    none = [np.zeros(0, dtype=np.intp)]
-    children, parents = list(none), list(none)
+    children, parents = [_EMPTY], [_EMPTY]
     step = max(1, _PAIRS_AT_ONCE // (12 * n))
     for low in range(0, len(sought), step):
         child, parent = proposals.pairs(sought[low : low + step])
@@ -140,7 +110,7 @@ def _exactly(
     waiting = next((k for k in lineage.kernels if isinstance(k, Waiting)), None)
     bounded = waiting is not None and waiting.table is not None
     T = len(given.groups)
-    children, parents, possible = [], [], np.zeros(T, dtype=np.intp)
+    children, parents, possible = [_EMPTY], [_EMPTY], np.zeros(T, dtype=np.intp)
     for block in found.blocks(sought, _PAIRS_AT_ONCE):
         child, parent = possible_pairs(lineage, values, given, block, found)
         possible += np.bincount(child, minlength=T)
@@ -151,21 +121,9 @@ def _exactly(
     if not bounded:
         possible += found.implausible
         possible[sought] = _less_forbidden(possible[sought], sought, found, given)
-    none = [np.zeros(0, dtype=np.intp)]
-    child, parent = np.concatenate(children or none), np.concatenate(parents or none)
+    child, parent = np.concatenate(children), np.concatenate(parents)
     order = np.lexsort((parent, child))
     return Listed(child[order], parent[order], possible[sought])
-
-
-def possible_pairs(
-    lineage: Lineage, values: Sequence[Array], given: Constraints, block: Index, found: Windows
-) -> tuple[Index, Index]:
-    """Return all possible edges to these records within their windows."""
-    child, parent = found.pairs(block)
-    kept = given.allows(child, parent)
-    child, parent = child[kept], parent[kept]
-    kept = in_order(lineage, values, child, parent)
-    return child[kept], parent[kept]
 
 
 def among_best(child: Index, parent: Index, score: Array, n: int) -> NDArray[np.bool_]:
@@ -178,7 +136,7 @@ def among_best(child: Index, parent: Index, score: Array, n: int) -> NDArray[np.
     return kept & (score > -np.inf)
 
 
-def choose(
+def table_candidates(
     lineage: Lineage, values: Sequence[Array], given: Constraints, n: int, roots: str = "single"
 ) -> PossibleEdges:
     """Return n candidate parents of each record, known parents always among them.
@@ -192,7 +150,7 @@ def choose(
     >>> from outtrees.models.columns import Drift
     >>> cells = [np.array([[0.0], [1.0], [2.5], [9.0]])]
     >>> lineage = Lineage([Drift()]).start(cells)
-    >>> edges = choose(lineage, cells, constraints(4), 1, roots="any")
+    >>> edges = table_candidates(lineage, cells, constraints(4), 1, roots="any")
     >>> list(zip(edges.child.tolist(), edges.parent.tolist()))
     [(0, 1), (1, 0), (2, 1), (3, 2)]
     """
@@ -205,61 +163,46 @@ def choose(
     choices[given.open] = listed.possible
     choices[known_child[kept]] = 1
     if roots == "single":
-        child, parent = _joined(lineage, values, given, n, child, parent)
+        links = _TableLinks(lineage, values, given, n)
+        child, parent = linked(child, parent, len(given.groups), links, _ROUNDS)
     order = np.lexsort((parent, child))
     return PossibleEdges(child[order], parent[order], given.root_allowed, given.groups, choices)
 
 
-def _joined(
-    lineage: Lineage,
-    values: Sequence[Array],
-    given: Constraints,
-    n: int,
-    child: Index,
-    parent: Index,
-) -> tuple[Index, Index]:
-    """Return the edges with more of them to parts of a group that nothing else leads to."""
-    T = len(given.groups)
-    found = windows_of(lineage, values, given, all_possible=True)
-    place = np.empty(T, dtype=np.intp)
-    place[found.order] = np.arange(T)
-    for _ in range(_ROUNDS):
-        members = _unreached(given, place, child, parent)
-        added = [(child, parent)]
-        for block in found.blocks(members.record, _PAIRS_AT_ONCE):
-            u, v = possible_pairs(lineage, values, given, block, found)
-            outside = members.part[u] != members.part[v]
+class _TableLinks:
+    """Links to parts of a group that nothing else leads to, but for the part with the root."""
+
+    def __init__(
+        self, lineage: Lineage, values: Sequence[Array], given: Constraints, n: int
+    ) -> None:
+        self._lineage, self._values, self._given, self._n = lineage, values, given, n
+        self._windows = windows_of(lineage, values, given, all_possible=True)
+
+    def __call__(self, child: Index, parent: Index, parts: Parts) -> tuple[Index, Index]:
+        lineage, values = self._lineage, self._values
+        added = [(_EMPTY, _EMPTY)]
+        for block in self._windows.blocks(self._sought(parts), _PAIRS_AT_ONCE):
+            u, v = possible_pairs(lineage, values, self._given, block, self._windows)
+            outside = parts.part[u] != parts.part[v]
             u, v = u[outside], v[outside]
             score = lineage.log_beta(lineage.pairs(values, values, u, v))
-            kept = among_best(u, v, score, n)
+            kept = among_best(u, v, score, self._n)
             added.append((u[kept], v[kept]))
-        if sum(len(u) for u, _ in added[1:]) == 0:  # nothing to join, or nothing possible
-            return child, parent
-        child, parent = (np.concatenate(side) for side in zip(*added, strict=True))
-    return child, parent
+        more_child, more_parent = (np.concatenate(side) for side in zip(*added, strict=True))
+        return more_child, more_parent
 
+    def _sought(self, parts: Parts) -> Index:
+        """Return the earliest few records of each closed part that does not hold the root.
 
-class _Unreached(NamedTuple):
-    record: Index  # a few of each part that no edge leads to
-    part: Index  # (T,), of each record
-
-
-def _unreached(given: Constraints, place: Index, child: Index, parent: Index) -> _Unreached:
-    """Return the earliest records of parts without an edge from outside, but for one part.
-
-    That one, in each group, holds the root: the part of the earliest record that may be one.
-    """
-    T = len(place)
-    graph = csr_array((np.ones(len(child), dtype=np.int8), (child, parent)), shape=(T, T))
-    n_parts, part = connected_components(graph, directed=True, connection="strong")
-    reached = np.zeros(n_parts, dtype=bool)
-    reached[part[child[part[child] != part[parent]]]] = True
-    order = np.argsort(place)
-    may = order[~reached[part[order]] & given.root_allowed[order]]
-    groups = given.groups[may]
-    reached[part[may[np.append(True, groups[1:] != groups[:-1])[: len(may)]]]] = True
-    lone = order[~reached[part[order]]]
-    by_part = lone[np.argsort(part[lone], kind="stable")]
-    parts = part[by_part]
-    rank = np.arange(len(parts)) - np.searchsorted(parts, parts)
-    return _Unreached(by_part[(rank < _FROM_EACH) & (given.known[by_part] == -2)], part)
+        The part that holds it, in each group, is that of the earliest record that may be a root.
+        """
+        part, closed = parts.part, parts.closed.copy()
+        order, given = self._windows.order, self._given  # by group, the earliest first
+        may = order[closed[part[order]] & given.root_allowed[order]]
+        groups = given.groups[may]
+        closed[part[may[np.append(True, groups[1:] != groups[:-1])[: len(may)]]]] = False
+        lone = order[closed[part[order]]]
+        by_part = lone[np.argsort(part[lone], kind="stable")]
+        parts_there = part[by_part]
+        rank = np.arange(len(by_part)) - np.searchsorted(parts_there, parts_there)
+        return by_part[(rank < _FROM_EACH) & (given.known[by_part] == OPEN)]

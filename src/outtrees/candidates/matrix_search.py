@@ -1,19 +1,65 @@
-"""The likeliest parents of each record under a mutation, and a sample of all others."""
+"""Candidate parents of the rows of a matrix: the likeliest under a mutation, by distances.
+
+Exact nearest neighbours come from scikit-learn; approximate ones, for embeddings of many
+dimensions, from PyNNDescent.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from outtrees._common.types import Array
-from outtrees.candidates.approximate import approximate_is_used, nearly_nearest
+from outtrees.candidates.links import Parts, linked
 from outtrees.models.base import Mutation
 from outtrees.models.edges import EdgeList, Ints
 
+NEIGHBOURS = ("exact", "approximate")
+# Up to so many dimensions scikit-learn takes trees, as fast and exact; beyond, all pairs.
+MOST_EXACT = 15
+_WIDER = 1.5  # neighbours that the search holds, over those asked for
 # Pairs whose log-densities are held at once where all are compared: 32 MB.
 _PAIRS_AT_ONCE = 2**22
+_EMPTY: Ints = np.zeros(0, dtype=np.intp)
+
+
+class MatrixCandidates(NamedTuple):
+    """The candidates of each record, linked where they alone leave no out-tree."""
+
+    edges: EdgeList
+    # (T, k) log-densities of the k likeliest parents; None if one of these may be missing
+    log_near: Array | None
+    n_left: int  # records that are no candidates of a record
+
+
+def matrix_candidates(
+    mutation: Mutation, X: Array, n_candidates: int, neighbours: str = "exact"
+) -> MatrixCandidates:
+    """Return the `n_candidates` likeliest parents of each record, with links between clusters.
+
+    Examples
+    --------
+    >>> from outtrees.models import GaussianMutation
+    >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
+    >>> listed = matrix_candidates(GaussianMutation(transition="identity").start(X), X, 1)
+    >>> len(listed.edges), listed.n_left
+    (6, 2)
+    """
+    table = nearest_parents(mutation, X, n_candidates, neighbours)
+    edges = joined(mutation, X, table, n_candidates)
+    n_left = len(X) - 1 - table.shape[1]
+    spaces = mutation._embeddings(X[:1], X[:1])
+    several = spaces is not None and len(spaces) > 1
+    if several or any(approximate_is_used(neighbours, space) for space in spaces or ()):
+        return MatrixCandidates(edges, None, n_left)
+    near = EdgeList.of_table(table)
+    log_near = mutation._log_edges(X, X, near.child, near.parent).reshape(table.shape)
+    return MatrixCandidates(edges, log_near, n_left)
 
 
 def nearest_parents(
@@ -77,44 +123,12 @@ def likeliest_parents(
     return table
 
 
-def other_parents(
-    table: Ints,  # (T, k)
-    places: Array,  # (T, m) uniform numbers in [0, 1)
-) -> Ints:
-    """Return m records for each child that are neither itself nor in its row, (T, m).
-
-    One from each of m equal parts of these others, in the order of their numbers, so each other
-    record is as likely as any; one at the border of two parts may come twice. If there are no more
-    than m, all of them. The same `places` give nearly the same records for a table that has
-    changed little.
-
-    Examples
-    --------
-    >>> other_parents(np.array([[1], [0], [3], [2]]), np.full((4, 1), 0.9)).ravel()
-    array([3, 3, 1, 1])
-    """
-    (T, k), m = table.shape, places.shape[1]
-    left = T - 1 - k
-    if m >= left:
-        rank = np.broadcast_to(np.arange(left), (T, left)).copy()
-    else:
-        rank = ((np.arange(m) + places) * (left / m)).astype(np.intp)
-        np.minimum(rank, left - 1, out=rank)  # a product may round up to the end
-    excluded = np.sort(np.column_stack([table, np.arange(T)]), axis=1) - np.arange(k + 1)
-    # The r-th record that is not excluded has r plus the number of excluded ones before it.
-    result = rank.copy()
-    for place in excluded.T:
-        result += rank >= place[:, None]
-    return result
-
-
 def joined(mutation: Mutation, X: Array, table: Ints, n_links: int) -> EdgeList:  # table (T, k)
     """Return the table's edges, with links where they leave no out-tree of all records.
 
-    Nearest neighbours of separated clusters leave no way from one to the other. Each set of
-    records that has no way out gets its `n_links` best links to records outside: of every member's
-    likeliest outside parent those that lose least against the member's listed parents. Repeated
-    until one set is left; in each round the number of sets is at least halved.
+    Each closed part gets its `n_links` best links to records outside: of every member's likeliest
+    outside parent those that lose least against the member's listed parents. Repeated until one
+    closed part is left; in each round their number is at least halved.
 
     Examples
     --------
@@ -125,30 +139,29 @@ def joined(mutation: Mutation, X: Array, table: Ints, n_links: int) -> EdgeList:
     >>> [f"{v} → {u}" for u, v in zip(edges.child, edges.parent)]
     ['1 → 0', '0 → 1', '2 → 1', '3 → 2', '1 → 2', '2 → 3']
     """
-    from scipy.sparse.csgraph import connected_components
-
     edges = EdgeList.of_table(table)
     search = _OutsideSearch(mutation, X)
-    while True:
-        graph = edges.matrix(np.ones(len(edges)))
-        n, part = connected_components(graph, directed=True, connection="strong")
-        leaving = part[edges.child] != part[edges.parent]
-        closed = np.setdiff1d(np.arange(n), part[edges.child[leaving]])
-        if len(closed) == 1:
-            return edges
-        log_beta = mutation._log_edges(X, X, edges.child, edges.parent)
-        log_rows = np.logaddexp.reduceat(log_beta, edges.starts[:-1])
-        order = np.argsort(part, kind="stable")
-        ends = np.searchsorted(part[order], np.arange(n + 1))
-        child, parent = [edges.child], [edges.parent]
-        for c in closed:
-            members = order[ends[c] : ends[c + 1]]
-            outside = search.likeliest(members, part != c)
-            loss = log_rows[members] - mutation._log_edges(X, X, members, outside)
-            best = np.argsort(loss, kind="stable")[:n_links]
-            child.append(members[best])
-            parent.append(outside[best])
-        edges = EdgeList.of(np.concatenate(child), np.concatenate(parent), len(X))
+
+    def links(child: Ints, parent: Ints, parts: Parts) -> tuple[Ints, Ints]:
+        more_child: list[Ints] = [_EMPTY]
+        more_parent: list[Ints] = [_EMPTY]
+        closed = np.flatnonzero(parts.closed)
+        if len(closed) > 1:
+            listed = EdgeList.of(child, parent, len(X))
+            log_beta = mutation._log_edges(X, X, listed.child, listed.parent)
+            log_rows = np.logaddexp.reduceat(log_beta, listed.starts[:-1])
+            order = np.argsort(parts.part, kind="stable")
+            ends = np.searchsorted(parts.part[order], np.arange(len(parts.closed) + 1))
+            for c in closed:
+                members = order[ends[c] : ends[c + 1]]
+                outside = search.likeliest(members, parts.part != c)
+                loss = log_rows[members] - mutation._log_edges(X, X, members, outside)
+                best = np.argsort(loss, kind="stable")[:n_links]
+                more_child.append(members[best])
+                more_parent.append(outside[best])
+        return np.concatenate(more_child), np.concatenate(more_parent)
+
+    return EdgeList.of(*linked(edges.child, edges.parent, len(X), links), len(X))
 
 
 class _OutsideSearch:
@@ -162,7 +175,7 @@ class _OutsideSearch:
         self._spaces = None if found is None else [s for s in found if np.ptp(s[1], axis=0).any()]
         self._trees: list[NearestNeighbors] | None = None
 
-    def likeliest(self, members: Ints, outside: Array) -> Ints:  # (n,), (T,) of bool
+    def likeliest(self, members: Ints, outside: NDArray[np.bool_]) -> Ints:  # (n,), (T,)
         if not self._spaces:
             return self._compared(members, outside)
         found = [self._near(i, members, outside) for i in range(len(self._spaces))]
@@ -170,7 +183,7 @@ class _OutsideSearch:
         best = np.argmax(weights, axis=0)
         return np.array(found)[best, np.arange(len(members))]
 
-    def _near(self, space: int, members: Ints, outside: Array) -> Ints:
+    def _near(self, space: int, members: Ints, outside: NDArray[np.bool_]) -> Ints:
         children, parents = self._spaces[space]  # type: ignore[index]
         if len(members) > self._SMALL:
             others = np.flatnonzero(outside)
@@ -183,7 +196,7 @@ class _OutsideSearch:
         )
         return near[np.arange(len(members)), outside[near].argmax(axis=1)]
 
-    def _compared(self, members: Ints, outside: Array) -> Ints:
+    def _compared(self, members: Ints, outside: NDArray[np.bool_]) -> Ints:
         others = np.flatnonzero(outside)
         best = np.empty(len(members), dtype=np.intp)
         for rows in _blocks(len(members), len(others)):
@@ -242,3 +255,44 @@ def _blocks(n_rows: int, width: int) -> Iterator[slice]:
     step = max(1, _PAIRS_AT_ONCE // width)
     for low in range(0, n_rows, step):
         yield slice(low, min(low + step, n_rows))
+
+
+# Approximate neighbours -------------------------------------------------------------------
+
+
+def approximate_is_used(neighbours: str, space: tuple[Array, Array]) -> bool:
+    """Return whether parents in an embedding are looked up approximately."""
+    return neighbours == "approximate" and space[1].shape[1] > MOST_EXACT
+
+
+def nn_descent() -> Any:
+    """Return PyNNDescent's index, or say what to install."""
+    try:
+        from pynndescent import NNDescent
+    except ImportError:
+        raise ImportError(
+            "neighbours='approximate' needs PyNNDescent; install it with pip install "
+            "'outtrees[neighbours]', or use neighbours='exact'"
+        ) from None
+    return NNDescent
+
+
+def nearly_nearest(children: Array, parents: Array, k: int) -> Ints:
+    """Return most of the k parents nearest to each child, (n, k); a row may hold −1 at its end.
+
+    About O(n log n). On one thread and from one seed, so that the same records give the same rows.
+    """
+    index_of = nn_descent()
+    # PyNNDescent computes in single precision: differences survive it best around 0.
+    centre = parents.mean(axis=0)
+    points = parents - centre
+    held = min(int(_WIDER * k), len(parents) - 1)
+    with warnings.catch_warnings():
+        # Rows that it could not fill are looked up by the caller.
+        warnings.simplefilter("ignore", UserWarning)
+        index = index_of(points, n_neighbors=max(held, k), random_state=0, n_jobs=1)
+        if np.array_equal(children, parents):
+            found = index.neighbor_graph[0][:, :k]
+        else:
+            found = index.query(children - centre, k)[0]
+    return np.asarray(found, dtype=np.intp)
