@@ -10,7 +10,8 @@ from outtrees.candidates.matrix_search import nearest_parents
 from outtrees.candidates.parent_sample import OtherParents, _is_in, other_parents
 from outtrees.models import GaussianMutation, MixtureMutation
 
-REAL = np.random.default_rng(3).normal(size=(60, 2)) @ np.array([[2.0, 0.3], [0.0, 0.5]]) + 100.0
+RNG = np.random.default_rng(3)
+REAL = RNG.normal(size=(60, 2)) @ np.array([[2.0, 0.3], [0.0, 0.5]]) + 100.0
 
 
 def test_others_are_neither_listed_nor_the_record_itself():
