@@ -27,7 +27,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from ancestry import BINS, FEWEST, intmemoir
-from outtrees.ancestry.limiting import limited_supports
+from outtrees.ancestry.limited_children import limited_supports
 
 CHAINS = 4
 ONE_LIFE = 75  # frames: longer ones hold divisions that were missed

@@ -29,8 +29,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 
 from outtrees import Ancestry
-from outtrees.ancestry.population_records import Populations, digest_of
-from outtrees.ancestry.populations import fit_population, fit_populations
+from outtrees.ancestry.populations import Populations, digest_of, fit_population, fit_populations
 from outtrees.datasets import make_line_list
 from outtrees.io import write_csv
 from outtrees.parallel import RunFolder, run_units_into

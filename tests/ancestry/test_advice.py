@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from outtrees import Ancestry
-from outtrees.ancestry.advice import missing_links
-from outtrees.ancestry.em import fit_lineage, possible_edges, weighed_trees
+from outtrees.ancestry.em import fit_lineage
+from outtrees.ancestry.posterior import weighed_trees
+from outtrees.ancestry.report import missing_links
+from outtrees.candidates import possible_edges
 from outtrees.models.columns import Lineage, Sticky
 
 
@@ -29,13 +31,13 @@ def test_a_missing_link_adds_at_least_what_is_said(links):
     started = Lineage([Sticky(tuple("abcd"))] * len(values), background=False)
     edges = possible_edges(len(words), None, {}, [], 0)
     fit = fit_lineage(started, values, edges)
-    gain = missing_links(fit)
+    gain = missing_links(fit.lineage, fit.pairs, fit.trees)
     log_z = [
         weighed_trees(
             replace(fit.lineage, generations=2, step_weights=np.array([1 - w, w])),
             values,
+            fit.edges,
             fit.pairs,
-            edges,
             "single",
             0.0,
         ).log_z

@@ -382,7 +382,8 @@ def test_a_place_that_cannot_be_is_said(found):
 
 @pytest.mark.parametrize("order", [("lat", "lon"), ("lon", "lat")])
 def test_later_places_are_measured_from_the_same_centre(order):
-    from outtrees.ancestry.later import values_like
+    from outtrees.ancestry.columns import DateOptions
+    from outtrees.ancestry.placement import values_like
     from outtrees.records import read_records
 
     rng = np.random.default_rng(0)
@@ -391,7 +392,7 @@ def test_later_places_are_measured_from_the_same_centre(order):
     table |= {name: degrees[name].round(5).tolist() for name in order}
     found = Ancestry(id="id").fit(table)
     later = read_records({name: cells[4:] for name, cells in table.items()}, id="id")
-    (cells,) = values_like(found, later)
+    (cells,) = values_like(found.fitted, later, DateOptions())
     # In km; centred elsewhere, the scale of a degree of longitude differs by 1e-4 at most here.
     np.testing.assert_allclose(cells, found.column_values_[0][4:], atol=0.01)
 

@@ -9,7 +9,9 @@ import pytest
 from lineages import random_table
 from oracles.enumeration import EnumeratedDistribution
 from outtrees import NoSpanningTreeError
-from outtrees.ancestry.em import fit_lineage, possible_edges, weighed_trees
+from outtrees.ancestry.em import fit_lineage
+from outtrees.ancestry.posterior import weighed_trees
+from outtrees.candidates import possible_edges
 from outtrees.models.columns import Counts, Drift, Lineage, Sticky, Substitution, Waiting
 
 # Which edges are possible ----------------------------------------------------------------------
@@ -179,7 +181,7 @@ def test_progress_convergence_and_the_better_of_two_starts():
     assert len(stopped.objectives) == 2
     only = fit_lineage(Lineage(kernels), values, edges, max_iter=0)
     assert len(only.objectives) == 1
-    again = weighed_trees(fit.lineage, values, fit.pairs, edges, "single", fit.root_rate)
+    again = weighed_trees(fit.lineage, values, fit.edges, fit.pairs, "single", fit.root_rate)
     assert again.log_z == pytest.approx(fit.trees.log_z, rel=1e-12)
 
 

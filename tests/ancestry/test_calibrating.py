@@ -9,7 +9,7 @@ import pytest
 
 from oracles.enumeration import EnumeratedDistribution
 from outtrees import Ancestry, NoSpanningTreeError, RecordsError
-from outtrees.ancestry.limiting import limited_supports, limited_table
+from outtrees.ancestry.limited_children import limited_supports, limited_table
 from outtrees.datasets import make_outbreak
 from outtrees.io import load, save
 
@@ -213,7 +213,7 @@ def test_groups_that_cannot_obey_are_named_and_noisy_exponents_told(monkeypatch)
         star.limited_parents(2, n_sweeps=20)
     with pytest.raises(NoSpanningTreeError, match="among the relatives of 'g1_0': no out-tree"):
         star.calibrate(told, max_children=2)
-    monkeypatch.setattr("outtrees.ancestry.calibrating._MUCH_ERROR", 0.0)
+    monkeypatch.setattr("outtrees.ancestry.calibration._MUCH_ERROR", 0.0)
     plain = Ancestry(id="id", kinds=kinds).fit(table)
     some = {name: parent for name, parent in parents.items() if not name.endswith("_5")}
     with pytest.warns(UserWarning, match="sampling leaves the exponents unsure by 0"):

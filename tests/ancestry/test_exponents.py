@@ -7,9 +7,8 @@ import pytest
 
 from lineages import random_table
 from oracles.enumeration import EnumeratedDistribution
-from outtrees.ancestry.em import possible_edges
-from outtrees.ancestry.exponents import ExponentProblem, learn_exponents
-from outtrees.candidates import in_order
+from outtrees.ancestry.calibration import ExponentProblem, learn_exponents
+from outtrees.candidates import in_order, possible_edges
 from outtrees.models.columns import Drift, Lineage, Waiting
 
 
@@ -18,7 +17,8 @@ def problem(roots, T=5, generations=2):
     lineage = Lineage(kernels, generations).start(values)
     edges = possible_edges(T, None, {}, [], None)
     kept = in_order(lineage, values, edges.child, edges.parent)
-    pairs = lineage.pairs(values, values, edges.child[kept], edges.parent[kept])
+    edges = edges._replace(child=edges.child[kept], parent=edges.parent[kept])
+    pairs = lineage.pairs(values, values, edges.child, edges.parent)
     return lineage, values, pairs, edges, roots, 0.3
 
 

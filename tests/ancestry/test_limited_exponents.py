@@ -6,10 +6,13 @@ from scipy.optimize import minimize
 
 from lineages import random_table
 from oracles.enumeration import EnumeratedDistribution
-from outtrees.ancestry.em import possible_edges
-from outtrees.ancestry.exponents import PRIOR_SD, ExponentProblem, learn_exponents
-from outtrees.ancestry.limited_exponents import learn_limited_exponents
-from outtrees.candidates import in_order
+from outtrees.ancestry.calibration import (
+    PRIOR_SD,
+    ExponentProblem,
+    learn_exponents,
+    learn_limited_exponents,
+)
+from outtrees.candidates import in_order, possible_edges
 from outtrees.models.columns import Lineage
 
 T = 5

@@ -5,7 +5,7 @@ import pytest
 
 from outtrees import Ancestry, load, save
 from outtrees.ancestry import memory
-from outtrees.ancestry.reporting import dropped_sentence
+from outtrees.ancestry.report import dropped_sentence
 from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.datasets import make_line_list, make_outbreak
 from outtrees.records import read_records

@@ -14,7 +14,7 @@ def test_known_parents_make_columns_count(ancestry, outbreak, tmp_path, monkeypa
     assert few.exit_code == 2
     assert "at least 20 known parents" in few.stderr
     assert not (tmp_path / "results").exists()
-    monkeypatch.setattr("outtrees.ancestry.calibrating.FEWEST", 5)
+    monkeypatch.setattr("outtrees.ancestry.calibration.FEWEST", 5)
     result = ancestry("--json", "--calibrate", path)
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,9 @@ from outtrees.errors import RecordsError
 from outtrees.models.columns import (
     ColumnKernel,
     Counts,
+    Distances,
     Drift,
+    GivenWeights,
     GroupedDrift,
     Reversion,
     Sticky,
@@ -19,8 +22,7 @@ from outtrees.models.columns import (
     Waiting,
 )
 from outtrees.models.columns.grouped_drift import with_groups
-from outtrees.records import Column, Records
-from outtrees.records.numbers import is_number
+from outtrees.records import Column, Records, read_matrix
 
 Array = NDArray[np.float64]
 _YES = {"1", "1.0", "true", "yes", "y", "t", "open", "censored"}
@@ -171,43 +173,60 @@ def date_cells(records: Records, column: Column, dates: DateOptions) -> Array:
     return np.column_stack([start, end, width, still_open])
 
 
-def check_alike(new: Column, old: Column) -> None:
-    """Refuse a column of new records that is not written as the fitted one was."""
-    if new.kind != old.kind:
+# Matrices ----------------------------------------------------------------------------------
+
+
+def matrix_column(name: str, given: Any, records: Records) -> ModelColumn:
+    """Return the column of distances or log-weights, in the order of the records."""
+    T = len(records)
+    ids, matrix = _named_matrix(given)
+    if ids is not None:
+        lacking = [i for i in records.ids if i not in set(ids)]
+        if lacking or len(ids) != T:
+            extra = [i for i in ids if i not in set(records.ids)]
+            title = os.path.basename(given) if isinstance(given, str | os.PathLike) else name
+            raise RecordsError(
+                f"{title} is expected to name the same {T} records; "
+                f"{len(lacking)} are lacking {lacking[:10]}, {len(extra)} are unknown {extra[:10]}"
+            )
+        order = [ids.index(i) for i in records.ids]
+        matrix = matrix[np.ix_(order, order)]
+    if matrix.shape != (T, T):
         raise RecordsError(
-            f"column {new.name!r} is {new.kind} in the new records but {old.kind} in the fitted "
-            "ones; write it in the same way"
+            f"{name} is expected in shape {(T, T)}, [child, parent]; got {matrix.shape}"
         )
-    if new.calendar != old.calendar and not np.isnan(new.values).all():
-        ways = {True: "calendar dates", False: "numbers"}
-        raise RecordsError(
-            f"column {new.name!r} holds {ways[new.calendar]} in the new records but "
-            f"{ways[old.calendar]} in the fitted ones; write it in the same way"
-        )
+    if name == "distances":
+        if (matrix < 0).any() or np.isinf(matrix).any():
+            raise RecordsError(
+                "distances are expected to be finite and ≥ 0, or NaN (unknown); forbid the pairs "
+                "that are too far apart (forbidden=)"
+            )
+        kernel: Any = Distances(matrix)
+    else:
+        if np.isnan(matrix).any() or np.isposinf(matrix).any():
+            raise RecordsError("log_weights are expected to be below +inf and not NaN")
+        kernel = GivenWeights(matrix)
+    return ModelColumn(name, kernel, np.arange(T, dtype=np.float64)[:, None])
 
 
-def recoded(new: Column, old: Column) -> Array:
-    """Return the cells of a new column in the codes of the old one, NaN for what it lacks.
+def _named_matrix(given: Any) -> tuple[tuple[str, ...] | None, Array]:
+    """Return identities and matrix; None for an array, which is in the order of the records.
 
-    A level is found by its text; a whole number also as 3.0, as which columns with gaps come out
-    of a data frame.
+    A data frame with names on both sides is joined by these, as a file is. The matrix is a copy:
+    answers are computed when asked for, and must not change with the caller's array.
     """
-    check_alike(new, old)
-    if old.kind == "sequence" and new.values.shape[1] != old.values.shape[1]:
+    if isinstance(given, (str, os.PathLike)):
+        return read_matrix(given)
+    matrix = np.array(given, dtype=np.float64)
+    if not (hasattr(given, "index") and hasattr(given, "columns") and matrix.ndim == 2):
+        return None, matrix
+    down, across = ([str(name) for name in side] for side in (given.index, given.columns))
+    if down == across == [str(i) for i in range(len(down))]:  # mere positions
+        return None, matrix
+    if len(set(down)) < len(down) or sorted(down) != sorted(across):
         raise RecordsError(
-            f"sequences of {old.values.shape[1]} sites are expected, but the new ones have "
-            f"{new.values.shape[1]}; align them with the old ones"
+            "a data frame of distances or log-weights is expected to name each record once in its "
+            "index and once in its columns; give an array if it is in the order of the records"
         )
-    if old.levels is None or new.levels == old.levels:
-        return new.values
-    levels = list(enumerate(old.levels))
-    place = {_short(level): float(code) for code, level in levels}
-    place |= {level: float(code) for code, level in levels}  # as written, before any other way
-    found = [place.get(level, place.get(_short(level), np.nan)) for level in new.levels or ()]
-    codes = np.array([*found, np.nan])
-    missing = np.isnan(new.values)
-    return codes[np.where(missing, len(codes) - 1, new.values).astype(np.intp)]
-
-
-def _short(level: str) -> str:
-    return level.removesuffix(".0") if is_number(level) else level
+    place = {name: v for v, name in enumerate(across)}
+    return tuple(down), matrix[:, [place[name] for name in down]]

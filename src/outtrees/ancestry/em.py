@@ -1,7 +1,10 @@
-"""EM for the lineage of a table: which edges are possible, how probable, and what they teach."""
+"""EM for the lineage of a table: exact edge probabilities, then each column's weighted refit."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,23 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees.ancestry.columns import ModelColumn
+from outtrees.ancestry.posterior import Roots, weighed_trees
 from outtrees.candidates import best_parents, in_order, table_candidates
 from outtrees.candidates.choices import IndependentChoices
-from outtrees.candidates.edges import Constraints, PossibleEdges, possible_edges
+from outtrees.candidates.edges import Constraints, PossibleEdges
+from outtrees.inference.checkpoints import tracked
 from outtrees.inference.stages import Stage, Track
 from outtrees.models.columns import Lineage, LineagePairs, Waiting
 from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.sparse.plans import Plan
-
-__all__ = [
-    "LineageFit",
-    "PossibleEdges",
-    "fit_candidates",
-    "fit_lineage",
-    "possible_edges",
-    "trees_of",
-    "weighed_trees",
-]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -40,10 +36,11 @@ _ROUGH_TOL = 1e-4  # of the first fit on candidates, which are then chosen anew
 
 
 class LineageFit(NamedTuple):
-    """A lineage fitted to a table, and the trees that it makes probable."""
+    """A lineage fitted to a table, and the distribution over trees that follows."""
 
     lineage: Lineage
     root_rate: float  # the share of records without a parent; only roots="any" uses it
+    edges: PossibleEdges  # in a possible order of dates
     pairs: LineagePairs
     trees: CandidateTrees
     objectives: list[float]  # log-likelihood + log-prior after each iteration
@@ -56,7 +53,7 @@ def fit_lineage(
     values: Sequence[Array],  # one (T, D_c) for each column
     edges: PossibleEdges,
     *,
-    roots: str = "single",
+    roots: Roots = "single",
     max_iter: int = 100,
     tol: float = 1e-6,
     progress: Progress | None = None,
@@ -76,7 +73,8 @@ def fit_lineage(
     """
     starts = _starts(lineage.start(values))
     possible = in_order(starts[0], values, edges.child, edges.parent)
-    pairs = starts[0].pairs(values, values, edges.child[possible], edges.parent[possible])
+    edges = edges._replace(child=edges.child[possible], parent=edges.parent[possible])
+    pairs = starts[0].pairs(values, values, edges.child, edges.parent)
     climb = _Climb(values, roots, max_iter, tol, track or Track())
     fits = [
         climb.of_trees(number, start, pairs, edges, progress if number == 0 else None)
@@ -91,14 +89,14 @@ def fit_candidates(
     given: Constraints,
     n_candidates: int,
     *,
-    roots: str = "single",
+    roots: Roots = "single",
     max_iter: int = 100,
     tol: float = 1e-6,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
     track: Track | None = None,
-) -> tuple[LineageFit, PossibleEdges]:
-    """Return the lineage fitted to each record's best candidates, and these.
+) -> LineageFit:
+    """Return the lineage fitted to each record's best candidates.
 
     A pilot fits the lineage to a thousand records with a hundred candidates each, taken to choose
     their parents independently. By its lineage candidates are chosen for all records; EM on
@@ -131,7 +129,7 @@ def fit_candidates(
         fitted, rate = fit.lineage, fit.root_rate
         n_iter += fit.n_iter
         number += 1
-    return fit._replace(n_iter=n_iter), edges
+    return fit._replace(n_iter=n_iter)
 
 
 def _starts(started: Lineage) -> list[Lineage]:
@@ -150,7 +148,7 @@ class _Climb:
     """EM from one start to its end, in numbered stages that can be interrupted."""
 
     def __init__(
-        self, values: Sequence[Array], roots: str, max_iter: int, tol: float, track: Track
+        self, values: Sequence[Array], roots: Roots, max_iter: int, tol: float, track: Track
     ) -> None:
         self.values = values
         self.roots = roots
@@ -174,7 +172,7 @@ class _Climb:
 
         def weigh(lineage: Lineage, rate: float) -> CandidateTrees:
             nonlocal plan  # the list stays, and with it nearly always the plan
-            trees = weighed_trees(lineage, self.values, pairs, edges, self.roots, rate, plan)
+            trees = weighed_trees(lineage, self.values, edges, pairs, self.roots, rate, plan)
             plan = trees.plan
             return trees
 
@@ -193,6 +191,7 @@ class _Climb:
         return LineageFit(
             stage.parameters,
             stage.root_rate,
+            edges,
             pairs,
             trees,
             list(stage.objectives),
@@ -265,47 +264,61 @@ class _Climb:
                 return reached, trees
 
 
-def weighed_trees(
-    lineage: Lineage,
-    values: Sequence[Array],
-    pairs: LineagePairs,
-    edges: PossibleEdges,
-    roots: str,
-    root_rate: float,
-    plan: Plan | None = None,
-) -> CandidateTrees:
-    """Return the distribution over trees that the lineage gives the possible edges."""
-    log_weight = lineage.log_beta(pairs)
-    log_root = lineage.log_root(values)
-    return trees_of(pairs, log_weight, log_root, edges, roots, root_rate, plan)
-
-
-def trees_of(
-    pairs: LineagePairs,
-    log_weight: Array,  # (E,)
-    log_root: Array,  # (T,)
-    edges: PossibleEdges,
-    roots: str,
-    root_rate: float,
-    plan: Plan | None = None,
-) -> CandidateTrees:
-    """Return the distribution over trees for these log-weights.
-
-    With roots="any", the share of roots and the choice among possible parents enter here: also
-    among those that are no candidates.
-    """
-    log_root = np.where(edges.root_allowed, log_root, -np.inf)
-    if roots == "any":
-        choices = edges.choices
-        if choices is None:
-            choices = np.bincount(pairs.child, minlength=len(log_root))
-        log_weight = log_weight + np.log1p(-root_rate) - np.log(choices[pairs.child])
-        log_root = log_root + np.log(root_rate)
-    return CandidateTrees(
-        pairs.child, pairs.parent, log_weight, log_root, groups=edges.groups, roots=roots, plan=plan
-    )
-
-
-def _log_root_prior(rate: float, roots: str) -> float:
+def _log_root_prior(rate: float, roots: Roots) -> float:
     a, b = _ROOT_PRIOR
     return a * float(np.log(rate)) + b * float(np.log1p(-rate)) if roots == "any" else 0.0
+
+
+# Checkpoints --------------------------------------------------------------------------------
+
+
+def tracked_lineage(
+    path: str | os.PathLike[str], fingerprint: str, columns: Sequence[ModelColumn]
+) -> Track:
+    """Return the track of a fit of a table that keeps what it reaches in a file.
+
+    Matrices of distances or weights do not change, and would be most of the file: they are left
+    out, and put back from the columns.
+    """
+    given = {
+        c: column.kernel.matrix
+        for c, column in enumerate(columns)
+        if hasattr(column.kernel, "matrix")
+    }
+
+    def packed(stage: Stage) -> tuple[Any, ...]:
+        return tuple(stage._replace(parameters=_matrices_replaced(stage.parameters, {})))
+
+    def unpacked(fields: tuple[Any, ...]) -> Stage:
+        stage = Stage(*fields)
+        return stage._replace(parameters=_matrices_replaced(stage.parameters, given))
+
+    return tracked(path, fingerprint, unpacked, packed=packed)
+
+
+def fingerprint(
+    settings: dict[str, Any], columns: Sequence[ModelColumn], given: Constraints
+) -> str:
+    """Return a digest of everything that a fit depends on."""
+    digest = hashlib.sha256()
+    digest.update(json.dumps(settings, sort_keys=True, default=_plain).encode())
+    for column in columns:
+        digest.update(f"{column.name} {column.kernel!r}".encode("utf-8", "backslashreplace"))
+        for array in (column.values, getattr(column.kernel, "matrix", None)):
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).tobytes())
+    for array in given:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else repr(value)
+
+
+def _matrices_replaced(lineage: Lineage, matrices: dict[int, Any]) -> Lineage:
+    kernels = tuple(
+        replace(kernel, matrix=matrices.get(c)) if hasattr(kernel, "matrix") else kernel  # type: ignore[type-var]
+        for c, kernel in enumerate(lineage.kernels)
+    )
+    return replace(lineage, kernels=kernels)

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,31 +17,37 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.random import as_generator
-from outtrees.ancestry import advice, calibrating
-from outtrees.ancestry.answers import Answers
-from outtrees.ancestry.columns import DateOptions, ModelColumn, model_columns
-from outtrees.ancestry.exports import Exports
-from outtrees.ancestry.fitted import Fitted
-from outtrees.ancestry.fitting import fit_table
-from outtrees.ancestry.given import (
+from outtrees.ancestry import em, limited_children, report, support
+from outtrees.ancestry.calibration import calibrated
+from outtrees.ancestry.columns import DateOptions, ModelColumn, matrix_column, model_columns
+from outtrees.ancestry.constraints import (
     forbidden_pairs,
     known_parents,
-    matrix_column,
     named,
     refuse_late_parents,
     row_of,
 )
 from outtrees.ancestry.memory import checked_plan
-from outtrees.candidates import Constraints, PossibleEdges, constraints
+from outtrees.ancestry.placement import place_table, read_like
+from outtrees.ancestry.posterior import Posterior, Roots
+from outtrees.ancestry.simulation import simulated
+from outtrees.candidates import Constraints, all_edges, constraints
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.errors import NoSpanningTreeError, RecordsError
+from outtrees.inference.stages import Track
 from outtrees.inference.validation import check_params
+from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
+from outtrees.io.tables import Table
+from outtrees.models.columns import Lineage
 from outtrees.records import Records, read_records
+from outtrees.trees.arguments import check_count
+from outtrees.views.report import write_report
+from outtrees.views.report_data import ReportData
 
 Array = NDArray[np.float64]
 
 
-class Ancestry(Answers, Exports, BaseEstimator):
+class Ancestry(BaseEstimator):
     """Parents of the records in a table with dates, sequences, places, categories and numbers.
 
     Every record has one unknown parent record (or is a root). Each column changes from parent to
@@ -181,7 +188,7 @@ class Ancestry(Answers, Exports, BaseEstimator):
         *,
         id: str | None = None,
         kinds: Mapping[str, str] | None = None,
-        roots: str = "single",
+        roots: Roots = "single",
         generations: int = 1,
         background: bool = True,
         strict_dates: bool = True,
@@ -276,7 +283,7 @@ class Ancestry(Answers, Exports, BaseEstimator):
         try:
             given = self._constraints()
             refuse_late_parents(self.table_, columns, given, self.until)
-            fit, edges = fit_table(self, columns, given, plan.way, checkpoint)
+            fit = self._fitted_lineage(columns, given, plan.way, checkpoint)
         except NoSpanningTreeError as error:
             raise named(error, self.table_) from error
         self.lineage_ = fit.lineage
@@ -286,14 +293,17 @@ class Ancestry(Answers, Exports, BaseEstimator):
         self.converged_ = fit.converged
         self.column_names_ = [column.name for column in columns]
         self.column_values_ = [column.values for column in columns]
-        self.edges_ = PossibleEdges(fit.pairs.child, fit.pairs.parent, *edges[2:])
-        self._bundle = None
-        self.limited_exponents_ = {}
+        self.edges_ = fit.edges
+        self.limited_exponents_: dict[int, Array] = {}
+        self._posterior = self._new_posterior().with_computed(fit.pairs, fit.trees)
         self.dropped_mass_ = None
         if plan.way == "knn":
             self._say("probability of parents that are no candidates")
             self.dropped_mass_ = self._dropped_mass(given)
-        self.warnings_ = [plan.why] * bool(plan.why) + advice.careful_words(self, fit)
+        facts = report.FitFacts(
+            fit.converged, fit.n_iter, self.dropped_mass_, self.root is not None, self._dates
+        )
+        self.warnings_ = [plan.why] * bool(plan.why) + report.fit_warnings(self.fitted, facts)
         if not fit.converged:
             warnings.warn(
                 f"the fit had not converged after {self.max_iter} iterations; raise max_iter",
@@ -301,6 +311,36 @@ class Ancestry(Answers, Exports, BaseEstimator):
                 stacklevel=2,
             )
         return self
+
+    def _fitted_lineage(
+        self,
+        columns: Sequence[ModelColumn],
+        given: Constraints,
+        way: str,
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> em.LineageFit:
+        """Return the lineage fitted to all pairs ("dense") or to candidates ("knn")."""
+        kernels = tuple(column.kernel for column in columns)
+        lineage = Lineage(kernels, self.generations, self.background)
+        values = [column.values for column in columns]
+        track = Track()
+        if checkpoint is not None:
+            # Neither changes what is fitted.
+            settings = {**self.get_params(), "way": way, "progress": None, "random_state": None}
+            digest = em.fingerprint(settings, columns, given)
+            track = em.tracked_lineage(checkpoint, digest, columns)
+        options: dict[str, Any] = {
+            "roots": self.roots,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "progress": self.progress,
+            "track": track,
+        }
+        if way == "knn":
+            return em.fit_candidates(
+                lineage, values, given, self.n_candidates, say=self._say, **options
+            )
+        return em.fit_lineage(lineage, values, all_edges(given), **options)
 
     def _dropped_mass(self, given: Constraints) -> DroppedMass:
         return table_dropped_mass(
@@ -349,10 +389,10 @@ class Ancestry(Answers, Exports, BaseEstimator):
 
     @property
     def _dates(self) -> DateOptions:
-        table = self.generation_time
-        if table is not None:
-            table = np.asarray(table, dtype=np.float64)
-            table = table / table.sum()
+        table: Array | None = None
+        if self.generation_time is not None:
+            chances = np.asarray(self.generation_time, dtype=np.float64)
+            table = chances / chances.sum()
         return DateOptions(
             self.until,
             self.censored,
@@ -387,21 +427,38 @@ class Ancestry(Answers, Exports, BaseEstimator):
             None if self.root is None else row_of(records, self.root),
         )
 
+    # The posterior -------------------------------------------------------------------------
+
     @property
-    def fitted(self) -> Fitted:
-        """The trees and all that follows from the fit; computed when first asked for."""
+    def records(self) -> Records:
+        """The records as they were read."""
+        check_is_fitted(self, "table_")
+        return self.table_
+
+    @property
+    def fitted(self) -> Posterior:
+        """The distribution over trees, and all that follows from the fit.
+
+        `fit` keeps the trees that it computed; a model that was loaded or copied computes them when
+        first asked.
+        """
         check_is_fitted(self, "lineage_")
-        if getattr(self, "_bundle", None) is None:
-            self._bundle = Fitted(
-                self.table_,
-                tuple(self.column_names_),
-                tuple(self.column_values_),
-                self.lineage_,
-                self.edges_,
-                self.roots,
-                self.root_rate_,
-            )
-        return self._bundle
+        kept: Posterior | None = getattr(self, "_posterior", None)
+        known = kept is not None and kept.lineage is self.lineage_
+        if kept is None or not known or kept.root_rate != self.root_rate_:
+            kept = self._posterior = self._new_posterior()
+        return kept
+
+    def _new_posterior(self) -> Posterior:
+        return Posterior(
+            self.table_,
+            tuple(self.column_names_),
+            tuple(self.column_values_),
+            self.lineage_,
+            self.edges_,
+            self.roots,
+            self.root_rate_,
+        )
 
     def calibrate(
         self,
@@ -437,20 +494,198 @@ class Ancestry(Answers, Exports, BaseEstimator):
         random_state : int, Generator or None
             For these samples; by default that of the model.
         """
-        rng = as_generator(self.random_state if random_state is None else random_state)
-        lineage = calibrating.calibrated(self.fitted, parents, max_children, n_sweeps, rng)
+        rng = self._generator(random_state)
+        lineage = calibrated(self.fitted, parents, max_children, n_sweeps, rng)
         if max_children is not None:
-            known = getattr(self, "limited_exponents_", {})
-            self.limited_exponents_ = {**known, int(max_children): lineage.exponents}
+            self.limited_exponents_ = {
+                **self._limited_exponents,
+                int(max_children): lineage.exponents,
+            }
             return self
-        self.lineage_ = lineage
-        self._bundle = None
+        self._posterior = self.fitted.with_exponents(lineage.exponents)
+        self.lineage_ = self._posterior.lineage
         if getattr(self, "dropped_mass_", None) is not None:
             self.dropped_mass_ = self._dropped_mass(self._constraints())
         return self
+
+    @property
+    def _limited_exponents(self) -> dict[int, Array]:
+        return getattr(self, "limited_exponents_", {})  # models saved by earlier versions lack it
+
+    def _generator(self, random_state: Any) -> np.random.Generator:
+        return as_generator(self.random_state if random_state is None else random_state)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "lineage_")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_bundle": None}
+        return {**super().__getstate__(), "_posterior": None}
+
+    # Questions -----------------------------------------------------------------------------
+
+    def parents(self, min_support: float = 0.1) -> Table:
+        """Return the table child, parent, support, rank; a root has an empty parent. Exact."""
+        return support.parents_table(self.fitted, lambda ranked: ranked.support >= min_support)
+
+    def credible_parents(self, level: float = 0.95) -> Table:
+        """Return, for each record, the fewest parents that hold this much of the probability."""
+        return support.parents_table(self.fitted, lambda ranked: ranked.before < level)
+
+    def tree(self, kind: str = "consensus", random_state: Any = None) -> NDArray[np.intp]:
+        """Return parents (T,), −1 at roots: "consensus", "mode", or one "sample".
+
+        The consensus has the most expected right parents, the mode is the most probable tree.
+        """
+        if kind == "consensus":
+            return self.fitted.consensus.parents
+        if kind == "mode":
+            return self.fitted.mode.parents
+        if kind == "sample":
+            drawn: NDArray[np.intp] = self.fitted.trees.sample(1, self._generator(random_state))[0]
+            return drawn
+        raise ValueError(f"kind must be 'consensus', 'mode' or 'sample'; got {kind!r}")
+
+    @property
+    def expected_right_(self) -> float:
+        """The expected number of right parents (and roots) of the consensus. Exact."""
+        return float(self.fitted.consensus.expected_right)
+
+    @property
+    def n_roots_(self) -> Array:
+        """The probabilities of 0, 1, 2, … roots. Exact."""
+        return self.fitted.trees.number_of_roots()
+
+    @property
+    def log_likelihood_(self) -> float:
+        """Log Z of the records: the log of the sum over all trees, columns counting as fitted."""
+        if self.lineage_.exponents is None:
+            return self.fitted.trees.log_z
+        return self.fitted.with_exponents(None).trees.log_z
+
+    @property
+    def records_(self) -> Table:
+        """Each record's parent, support, root probability, expected children and log-density."""
+        return support.records_table(self.fitted)
+
+    def limited_parents(
+        self,
+        max_children: int,
+        min_support: float = 0.1,
+        *,
+        n_sweeps: int = 8000,
+        n_chains: int = 4,
+        random_state: Any = None,
+    ) -> Table:
+        """Return child, parent, support, error, rank if no record has more children than that.
+
+        For cells, which divide into two, or other records known to have few children. No exact
+        formula is known for such trees, so supports are sampled (`outtrees.trees.limited`); `error`
+        is their Monte-Carlo error, 0 in groups where the limit cannot bind. The fitted parameters
+        are those without the limit, and so is every other answer of this class. Known parents can
+        calibrate these supports too: `calibrate(parents, max_children=max_children)`.
+        """
+        most = check_count(max_children, "max_children", 1)
+        posterior, exponents = self.fitted, self._limited_exponents.get(most)
+        if exponents is not None:
+            posterior = posterior.with_exponents(exponents)
+        rng = self._generator(random_state)
+        found = limited_children.limited_supports(posterior, most, n_sweeps, n_chains, rng)
+        return limited_children.limited_table(found, posterior, min_support)
+
+    def predict_labels(self, n_trees: int = 500, random_state: Any = None) -> Table:
+        """Return the distribution of each unknown label, with its Monte-Carlo error."""
+        if not any(column.kind == "label" for column in self.records.columns):
+            raise RecordsError(
+                "a column of labels is expected; name it, for example kinds={'species': 'label'}"
+            )
+        return support.labels_table(self.fitted, n_trees, self._generator(random_state))
+
+    def what_if(self, parent: Mapping[str, str | None], min_change: float = 0.01) -> Table:
+        """Return how supports change if these records had these parents (None: were roots)."""
+        known = known_parents(self.records, parent, with_table=False)
+        return support.what_if_table(self.fitted, known, min_change)
+
+    def column_evidence(self) -> Table:
+        """Return what each column contributes; see `outtrees.ancestry.support.evidence_table`."""
+        return support.evidence_table(self.fitted)
+
+    def place(
+        self,
+        table: Any,
+        *,
+        sequences: Any = None,
+        unsequenced: str = "error",
+        min_support: float = 0.1,
+    ) -> Table:
+        """Return the parents of new records, without a refit.
+
+        Each is taken as a new leaf, below a fitted record or, with roots="any", a root. Columns
+        that the new records lack are unknown of them.
+        """
+        new = table
+        if not isinstance(table, Records):
+            new = read_like(
+                self.records, table, id=self.id, sequences=sequences, unsequenced=unsequenced
+            )
+        return place_table(self.fitted, new, self._dates, min_support)
+
+    def simulate(self, n: int, random_state: Any = None) -> Table:
+        """Return n records drawn from the fitted model, with their true parents.
+
+        One family, so with `group_spread` all of one group, drawn at random and named.
+        """
+        return simulated(self.fitted, n, self._generator(random_state))
+
+    def describe(self) -> list[str]:
+        """Return the fitted parameters in words, one sentence each."""
+        dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
+        return report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
+
+    # Files ---------------------------------------------------------------------------------
+
+    def report_data(self, command: str | None = None) -> ReportData:
+        """Return what the report shows."""
+        return report.report_data(
+            self.fitted,
+            parameters=self.describe(),
+            warnings=self.warnings_,
+            trace=self.objectives_,
+            seed=self.random_state,
+            command=command,
+        )
+
+    def report(self, path: str | os.PathLike[str], command: str | None = None) -> Path:
+        """Write the report, one HTML file that needs nothing else; return its path."""
+        return write_report(self.report_data(command), path)
+
+    def to_newick(self, path: Any = None, kind: str = "consensus", *, leaves: bool = False) -> str:
+        """Return (and write) the tree as Newick, a line for each root."""
+        return _written(path, to_newick(*self._named_tree(kind), leaves=leaves))
+
+    def to_nexus(self, path: Any = None, kind: str = "consensus", *, leaves: bool = False) -> str:
+        """Return (and write) the tree as NEXUS."""
+        return _written(path, to_nexus(*self._named_tree(kind), leaves=leaves))
+
+    def to_graphml(self, path: Any = None, kind: str = "consensus") -> str:
+        """Return (and write) the tree as GraphML."""
+        return _written(path, to_graphml(*self._named_tree(kind)))
+
+    def to_networkx(self, kind: str = "consensus") -> Any:
+        """Return the tree as a networkx graph, from parents to children."""
+        return to_networkx(*self._named_tree(kind))
+
+    def to_csv(self, path: str | os.PathLike[str], min_support: float = 0.01) -> Path:
+        """Write the parents' table; return its path."""
+        return write_csv(path, self.parents(min_support))
+
+    def _named_tree(self, kind: str) -> tuple[Any, ...]:
+        """Return identities, parents, supports and dates, as the exchange formats take them."""
+        posterior, parents = self.fitted, self.tree(kind)
+        dates = None if posterior.dates is None else posterior.dates.values[:, 0]
+        return posterior.records.ids, parents, posterior.supports(parents), dates
+
+
+def _written(path: Any, text: str) -> str:
+    if path is not None:
+        write_text(path, text)
+    return text

@@ -12,7 +12,7 @@ from outtrees.cli.scheduler import check_scheduler, scheduler_option
 from outtrees.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from outtrees.ancestry.population_records import Populations
+    from outtrees.ancestry.populations import Populations
     from outtrees.cli.cost import Cost
     from outtrees.records import Records
 
@@ -49,8 +49,7 @@ def command(**options: Any) -> None:
     options = {**options, **_ELSEWHERE, "group": options["by"]}
     with running("populations", options) as screen:
         Ancestry = estimator("outtrees.ancestry", "Ancestry")
-        from outtrees.ancestry.population_records import Populations
-        from outtrees.ancestry.populations import fit_populations
+        from outtrees.ancestry.populations import Populations, fit_populations
 
         check_options(options)
         check_scheduler(options["scheduler"])

@@ -280,8 +280,9 @@ def _place(
     names = grouped[place]
     values, text = read_place(table, {name: cells[name] for name in names}, missing)
     why = "asked for" if any(name in asked for name in names) else "found by name"
-    if is_geographic(names):
+    projected = is_geographic(names)
+    if projected:
         why += f", km east and north of the centre of {', '.join(names)}"
     elif len(names) > 1:
         why += f", {', '.join(names)}"
-    return Column(place, "place", values, None, text, reason=why)
+    return Column(place, "place", values, None, text, reason=why, projected=projected)

@@ -42,6 +42,9 @@ class Column:
         The half-width of each date in days, 0 where the date is exact or missing.
     reason : str
         Why the column has this kind.
+    projected : bool
+        Whether the cells of a place are latitudes and longitudes ("lat, lon" in `text`), which
+        `values` holds as km east and north of their centre.
 
     Examples
     --------
@@ -58,6 +61,7 @@ class Column:
     calendar: bool = False
     uncertainty: Array | None = None  # (T,)
     reason: str = ""
+    projected: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -52,7 +52,7 @@ class Lineage:
 
     Once fitted, a column may be given another say (`exponents`): its factor [...]^λ_c, and g_c^λ_c
     in the density of a root. Such weights are no densities any more, and no fit uses them; see
-    `outtrees.ancestry.exponents`.
+    `outtrees.ancestry.calibration`.
 
     Parameters
     ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 from outtrees.ancestry.columns import ModelColumn
 from outtrees.candidates import Constraints
 from outtrees.errors import NoSpanningTreeError, RecordsError
-from outtrees.models.columns import Distances, GivenWeights, Waiting
-from outtrees.records import Records, read_matrix
+from outtrees.models.columns import Waiting
+from outtrees.records import Records
 
 Array = NDArray[np.float64]
 
@@ -122,59 +121,3 @@ def forbidden_pairs(
             raise RecordsError(f"forbidden is expected to hold (child, parent) pairs; got {pair!r}")
         pairs.append((row_of(records, pair[0]), row_of(records, pair[1])))
     return pairs
-
-
-def matrix_column(name: str, given: Any, records: Records) -> ModelColumn:
-    """Return the column of distances or log-weights, in the order of the records."""
-    T = len(records)
-    ids, matrix = _named_matrix(given)
-    if ids is not None:
-        lacking = [i for i in records.ids if i not in set(ids)]
-        if lacking or len(ids) != T:
-            extra = [i for i in ids if i not in set(records.ids)]
-            title = os.path.basename(given) if isinstance(given, str | os.PathLike) else name
-            raise RecordsError(
-                f"{title} is expected to name the same {T} records; "
-                f"{len(lacking)} are lacking {lacking[:10]}, {len(extra)} are unknown {extra[:10]}"
-            )
-        order = [ids.index(i) for i in records.ids]
-        matrix = matrix[np.ix_(order, order)]
-    if matrix.shape != (T, T):
-        raise RecordsError(
-            f"{name} is expected in shape {(T, T)}, [child, parent]; got {matrix.shape}"
-        )
-    if name == "distances":
-        if (matrix < 0).any() or np.isinf(matrix).any():
-            raise RecordsError(
-                "distances are expected to be finite and ≥ 0, or NaN (unknown); forbid the pairs "
-                "that are too far apart (forbidden=)"
-            )
-        kernel: Any = Distances(matrix)
-    else:
-        if np.isnan(matrix).any() or np.isposinf(matrix).any():
-            raise RecordsError("log_weights are expected to be below +inf and not NaN")
-        kernel = GivenWeights(matrix)
-    return ModelColumn(name, kernel, np.arange(T, dtype=np.float64)[:, None])
-
-
-def _named_matrix(given: Any) -> tuple[tuple[str, ...] | None, Array]:
-    """Return identities and matrix; None for an array, which is in the order of the records.
-
-    A data frame with names on both sides is joined by these, as a file is. The matrix is a copy:
-    answers are computed when asked for, and must not change with the caller's array.
-    """
-    if isinstance(given, (str, os.PathLike)):
-        return read_matrix(given)
-    matrix = np.array(given, dtype=np.float64)
-    if not (hasattr(given, "index") and hasattr(given, "columns") and matrix.ndim == 2):
-        return None, matrix
-    down, across = ([str(name) for name in side] for side in (given.index, given.columns))
-    if down == across == [str(i) for i in range(len(down))]:  # mere positions
-        return None, matrix
-    if len(set(down)) < len(down) or sorted(down) != sorted(across):
-        raise RecordsError(
-            "a data frame of distances or log-weights is expected to name each record once in its "
-            "index and once in its columns; give an array if it is in the order of the records"
-        )
-    place = {name: v for v, name in enumerate(across)}
-    return tuple(down), matrix[:, [place[name] for name in down]]

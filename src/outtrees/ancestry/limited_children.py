@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.ancestry.fitted import Fitted
-from outtrees.ancestry.questions import ranked
+from outtrees.ancestry.posterior import Posterior
+from outtrees.ancestry.support import parents_columns, ranked
 from outtrees.errors import NoSpanningTreeError
 from outtrees.io.tables import Table
 from outtrees.trees.limited import limited_trees
@@ -29,15 +29,15 @@ class LimitedSupports(NamedTuple):
 
 
 def limited_supports(
-    fitted: Fitted, max_children: int, n_sweeps: int, n_chains: int, rng: np.random.Generator
+    posterior: Posterior, max_children: int, n_sweeps: int, n_chains: int, rng: np.random.Generator
 ) -> LimitedSupports:
     """Return the supports if no record has more than `max_children` children.
 
     Group by group: what one group's records do says nothing of another's. Where no record of a
     group has more possible children than that, its supports are exact.
     """
-    trees, T = fitted.trees, len(fitted.records)
-    groups = fitted.edges.groups
+    trees, T = posterior.trees, len(posterior.records)
+    groups = posterior.edges.groups
     edges, roots = trees.edge_marginals.copy(), trees.root_marginals.copy()
     edge_errors, root_errors = np.zeros_like(edges), np.zeros_like(roots)
     r_hat = 1.0
@@ -59,7 +59,7 @@ def limited_supports(
                 random_state=rng,
             )
         except NoSpanningTreeError as error:
-            first = fitted.records.ids[rows[0]]
+            first = posterior.records.ids[rows[0]]
             raise NoSpanningTreeError(f"among the relatives of {first!r}: {error}") from error
         edges[listed], edge_errors[listed] = found.edge_frequencies, found.edge_errors
         roots[rows], root_errors[rows] = found.root_frequencies, found.root_errors
@@ -67,7 +67,7 @@ def limited_supports(
     return LimitedSupports(edges, edge_errors, roots, root_errors, r_hat)
 
 
-def limited_table(found: LimitedSupports, fitted: Fitted, min_support: float) -> Table:
+def limited_table(found: LimitedSupports, posterior: Posterior, min_support: float) -> Table:
     """Return the rows (child, parent, support, error, rank); warn where chains disagree."""
     if found.r_hat > _MIXED:
         warnings.warn(
@@ -76,14 +76,9 @@ def limited_table(found: LimitedSupports, fitted: Fitted, min_support: float) ->
             UserWarning,
             stacklevel=3,
         )
-    ids, order = fitted.records.ids, ranked(fitted, found.edges, found.roots)
+    order = ranked(posterior, found.edges, found.roots)
     error = np.concatenate([found.edge_errors, found.root_errors])[order.edge]
     rows = order.support >= min_support
-    columns: dict[str, Any] = {
-        "child": [ids[i] for i in order.child[rows].tolist()],
-        "parent": [ids[i] if i >= 0 else "" for i in order.parent[rows].tolist()],
-        "support": order.support[rows].tolist(),
-        "error": error[rows].tolist(),
-        "rank": order.rank[rows].tolist(),
-    }
-    return Table(columns)
+    columns = parents_columns(posterior, order, rows)
+    rank = columns.pop("rank")
+    return Table({**columns, "error": error[rows].tolist(), "rank": rank})

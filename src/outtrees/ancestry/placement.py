@@ -1,0 +1,209 @@
+"""Placement: the probable parents of new records, each as a new leaf, without a refit."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from outtrees.ancestry.columns import DateOptions, date_cells
+from outtrees.ancestry.posterior import Posterior
+from outtrees.errors import RecordsError
+from outtrees.io.tables import Table
+from outtrees.models.columns import GroupedDrift, Waiting
+from outtrees.models.columns.grouped_drift import with_groups
+from outtrees.records import Column, Records, read_records
+from outtrees.records.column import counted
+from outtrees.records.numbers import is_number
+from outtrees.records.places import project
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+_PAIRS_AT_ONCE = 1_000_000  # of new and fitted records
+
+
+def place_table(
+    posterior: Posterior,
+    new: Records,
+    dates: DateOptions,
+    min_support: float,
+) -> Table:
+    """Return the rows (child, parent, support, rank) of new records, each as a new leaf.
+
+    Columns that the new records lack are unknown of them.
+    """
+    new_values, new_groups = values_like(posterior, new, dates), groups_like(new, posterior.records)
+    rows: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "rank": []}
+    T, lost = len(posterior.records), []
+    step = max(1, _PAIRS_AT_ONCE // T)
+    for low in range(0, len(new), step):
+        some = slice(low, low + step)
+        values = [cells[some] for cells in new_values]
+        table = _log_weights(posterior, values, None if new_groups is None else new_groups[some])
+        for name, logs in zip(new.ids[some], table, strict=True):
+            if np.isneginf(logs).all():
+                lost.append(name)
+                continue
+            support = np.exp(logs - logsumexp(logs))
+            order = np.argsort(-support, kind="stable")
+            kept = (support[order] >= min_support) & (support[order] > 0)
+            for rank, v in enumerate(order[kept].tolist(), start=1):
+                rows["child"].append(name)
+                rows["parent"].append(posterior.records.ids[v] if v < T else "")
+                rows["support"].append(float(support[v]))
+                rows["rank"].append(rank)
+    if lost:
+        warnings.warn(
+            f"{counted(len(lost), 'new record')} can have no parent among the fitted ones, the "
+            f"first is {lost[0]!r}: check its date or group",
+            UserWarning,
+            stacklevel=3,  # the caller of `Ancestry.place`
+        )
+    return Table(rows)
+
+
+def _log_weights(
+    posterior: Posterior, new_values: Sequence[Array], new_groups: Index | None
+) -> Array:
+    """Return the log-weights of all fitted records as parents, and of being a root (n, T + 1)."""
+    n, T = len(new_values[0]), len(posterior.records)
+    child, parent = (side.ravel() for side in np.indices((n, T)))
+    possible = np.ones(n * T, dtype=bool)
+    if new_groups is not None:
+        possible &= new_groups[child] == posterior.edges.groups[parent]
+    columns = zip(posterior.lineage.kernels, new_values, posterior.values, strict=True)
+    for kernel, new, old in columns:
+        if isinstance(kernel, Waiting):
+            possible &= kernel.possible(new, old, child, parent)
+    child, parent = child[possible], parent[possible]
+    pairs = posterior.lineage.pairs(new_values, posterior.values, child, parent)
+    table = np.full((n, T + 1), -np.inf)
+    table[child, parent] = posterior.lineage.log_beta(pairs)
+    if posterior.roots == "any":
+        choices = np.maximum(np.bincount(child, minlength=n), 1)
+        table[:, :T] += (np.log1p(-posterior.root_rate) - np.log(choices))[:, None]
+        table[:, T] = posterior.lineage.log_root(new_values) + np.log(posterior.root_rate)
+    return table
+
+
+# New records, read and coded as the fitted ones ------------------------------------------------
+
+
+def read_like(
+    old: Records, table: Any, *, id: str | None, sequences: Any, unsequenced: str
+) -> Records:
+    """Return the records of a table, read with the kinds of the fitted records."""
+    kinds = {column.name: column.kind for column in old.columns if column.kind != "place"}
+    for name, role, _ in old.roles:
+        if role != "id":
+            kinds[name] = "group" if role == "group" else "ignore"
+    if isinstance(table, (str, os.PathLike)):
+        present = set(kinds) - {"sequence"}  # a file must have the same columns
+    else:
+        present = {str(name) for name in getattr(table, "columns", table)}
+    kinds = {name: kind for name, kind in kinds.items() if name in present}
+    return read_records(table, id=id, kinds=kinds, sequences=sequences, unsequenced=unsequenced)
+
+
+def values_like(posterior: Posterior, new: Records, dates: DateOptions) -> list[Array]:
+    """Return the cells of new records, coded as the fitted ones; NaN for columns they lack."""
+    old = posterior.records
+    present = {column.name for column in new.columns}
+    values = []
+    columns = zip(posterior.names, posterior.values, posterior.lineage.kernels, strict=True)
+    for name, cells, kernel in columns:
+        if name in ("distances", "log_weights"):
+            raise RecordsError(f"records known by their {name} cannot be placed; refit")
+        if name not in present:
+            values.append(np.full((len(new), cells.shape[1]), np.nan))
+            continue
+        column, fitted = new.column(name), old.column(name)
+        _check_alike(column, fitted)
+        if column.kind == "date":
+            values.append(date_cells(new, column, dates))
+        elif fitted.projected:
+            values.append(_projected(column, fitted))
+        else:
+            values.append(_recoded(column, fitted))
+        if isinstance(kernel, GroupedDrift):
+            groups = groups_like(new, old)
+            assert groups is not None  # that kernel was fitted to groups
+            values[-1] = with_groups(values[-1], groups)
+    return values
+
+
+def _projected(new: Column, old: Column) -> Array:
+    """Return latitudes and longitudes as km from the centre of the old places alone.
+
+    A centre of old and new places together would measure distances by the cosine of another
+    latitude, and the answer for one new record would depend on the others.
+    """
+
+    def degrees(column: Column) -> tuple[Array, Array]:
+        rows = [text.split(",") if text else ["nan", "nan"] for text in column.text]
+        latitude, longitude = np.array(rows, dtype=np.float64).T
+        return latitude, longitude
+
+    return project(*degrees(new), about=degrees(old))
+
+
+def groups_like(new: Records, old: Records) -> NDArray[np.intp] | None:
+    """Return the groups of new records as positions among the old ones, −1 for unknown groups."""
+    if old.groups is None:
+        return None
+    if new.groups is None:
+        raise RecordsError("the fitted records are in groups; say which group each new one is in")
+    place = {name: i for i, name in enumerate(old.group_names)}
+    return np.array([place.get(new.group_names[g], -1) for g in new.groups], dtype=np.intp)
+
+
+def _check_alike(new: Column, old: Column) -> None:
+    """Refuse a column of new records that is not written as the fitted one was."""
+    if new.kind != old.kind:
+        raise RecordsError(
+            f"column {new.name!r} is {new.kind} in the new records but {old.kind} in the fitted "
+            "ones; write it in the same way"
+        )
+    if new.calendar != old.calendar and not np.isnan(new.values).all():
+        ways = {True: "calendar dates", False: "numbers"}
+        raise RecordsError(
+            f"column {new.name!r} holds {ways[new.calendar]} in the new records but "
+            f"{ways[old.calendar]} in the fitted ones; write it in the same way"
+        )
+    if new.projected != old.projected:
+        ways = {True: "latitudes and longitudes", False: "plane coordinates"}
+        raise RecordsError(
+            f"place {new.name!r} holds {ways[new.projected]} in the new records but "
+            f"{ways[old.projected]} in the fitted ones; write it in the same way"
+        )
+
+
+def _recoded(new: Column, old: Column) -> Array:
+    """Return the cells of a new column in the codes of the old one, NaN for what it lacks.
+
+    A level is found by its text; a whole number also as 3.0, as which columns with gaps come out
+    of a data frame.
+    """
+    if old.kind == "sequence" and new.values.shape[1] != old.values.shape[1]:
+        raise RecordsError(
+            f"sequences of {old.values.shape[1]} sites are expected, but the new ones have "
+            f"{new.values.shape[1]}; align them with the old ones"
+        )
+    if old.levels is None or new.levels == old.levels:
+        return new.values
+    levels = list(enumerate(old.levels))
+    place = {_short(level): float(code) for code, level in levels}
+    place |= {level: float(code) for code, level in levels}  # as written, before any other way
+    found = [place.get(level, place.get(_short(level), np.nan)) for level in new.levels or ()]
+    codes = np.array([*found, np.nan])
+    missing = np.isnan(new.values)
+    return codes[np.where(missing, len(codes) - 1, new.values).astype(np.intp)]
+
+
+def _short(level: str) -> str:
+    return level.removesuffix(".0") if is_number(level) else level

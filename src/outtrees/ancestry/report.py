@@ -1,0 +1,329 @@
+"""What a fit says to people: its parameters in sentences, its warnings, and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from outtrees import __version__
+from outtrees.ancestry.columns import DateOptions
+from outtrees.ancestry.posterior import Posterior
+from outtrees.ancestry.support import log_density, ranked_parents
+from outtrees.candidates.choices import log_sums
+from outtrees.candidates.dropped_mass import DroppedMass
+from outtrees.models.columns import Lineage, LineagePairs, Waiting
+from outtrees.records import Column
+from outtrees.records.column import counted
+from outtrees.trees.candidates import CandidateTrees
+from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
+
+Array = NDArray[np.float64]
+
+_LEAST_SUPPORT = 1e-3  # candidates below this are not in the report
+_MUCH_DROPPED = 0.01  # probability of parents that are no candidates that is worth a warning
+_MANY_LAST = 0.2  # share of records with the last date that is worth a warning
+_FEW = 20  # records that may share a date, or go with a column, by chance
+_CROWDED = 3  # times as many records as any other date has
+_TOLD = 3  # columns that are told one by one
+_FOLLOWS = 0.8  # correlation with the dates, of a column that may say when records ended
+_GAIN = 5.0  # nats that one more link must add
+_MOST_LINKS = 50  # that `generations` takes
+
+
+# Sentences ---------------------------------------------------------------------------------
+
+
+def parameter_sentences(
+    posterior: Posterior,
+    limited_exponents: Mapping[int, Array],
+    dropped: DroppedMass | None,
+) -> list[str]:
+    """Return the fitted parameters in words.
+
+    Parameters
+    ----------
+    limited_exponents : mapping of int to (C,)
+        The exponents of the columns for each limit on children.
+    """
+    lineage = posterior.lineage
+    # A change knows numbers; that they are days, the column knows.
+    calendar = any(c.kind == "date" and c.calendar for c in posterior.records.columns)
+    unit = "days" if calendar else "units of time"
+    sentences = []
+    for name, kernel, share in zip(
+        posterior.names, lineage.kernels, lineage.outlier_shares, strict=True
+    ):
+        text = f"{name}: {kernel.describe()}".replace(" units of time", f" {unit}")
+        if share > 0:
+            text += f"; {share:.1%} of the cells do not follow their parent"
+        sentences.append(text + ".")
+    if lineage.exponents is not None:
+        sentences.append(exponent_sentence(posterior.names, lineage.exponents))
+    if lineage.generations > 1:
+        links = ", ".join(f"{k}: {w:.1%}" for k, w in enumerate(lineage.step_weights, start=1))
+        sentences.append(f"links between a record and its parent record: {links}.")
+    if posterior.roots == "any":
+        expected = float(posterior.trees.root_marginals.sum())
+        sentences.append(
+            f"{expected:.2f} records are expected to be roots (each with probability "
+            f"{posterior.root_rate:.3g} beforehand)."
+        )
+    for limit, exponents in limited_exponents.items():
+        sentences.append(exponent_sentence(posterior.names, exponents, limit))
+    if dropped is not None:
+        sentences.append(dropped_sentence(dropped))
+    return sentences
+
+
+def exponent_sentence(names: Sequence[str], exponents: Array, limit: int | None = None) -> str:
+    """Return how often each column counts, in words."""
+    powers = ", ".join(f"{name} {power:.2f}" for name, power in zip(names, exponents, strict=True))
+    where = "" if limit is None else f"where no record has more than {_children(limit)}, "
+    return f"{where}columns count as often as known parents ask for: {powers}."
+
+
+def _children(limit: int) -> str:
+    return "1 child" if limit == 1 else f"{limit} children"
+
+
+def dropped_sentence(dropped: DroppedMass) -> str:
+    """Return the probability that candidates leave out, with its error, in words."""
+    if dropped.kind == "exact":
+        return (
+            f"parents that are no candidates hold {dropped.mean:.2g} of a record's probability "
+            f"(all {dropped.n_records} records were looked at)."
+        )
+    text = (
+        f"parents that are no candidates hold {dropped.mean:.2g} ± {dropped.error:.1g} of a "
+        f"record's probability (a sample of {dropped.n_records} records"
+    )
+    return text + (")." if dropped.bound is None else f"; at most {dropped.bound:.2g}).")
+
+
+# Warnings ----------------------------------------------------------------------------------
+
+
+class FitFacts(NamedTuple):
+    """What warnings need to know of a fit besides its posterior."""
+
+    converged: bool
+    n_iter: int
+    dropped: DroppedMass | None
+    root_is_known: bool
+    dates: DateOptions
+
+
+def fit_warnings(posterior: Posterior, facts: FitFacts) -> list[str]:
+    """Return what a careful reader of the results should know."""
+    return [
+        *_about_the_fit(facts),
+        *_about_columns(posterior),
+        *_about_dates(posterior, facts),
+        *_about_links(posterior),
+    ]
+
+
+def _about_the_fit(facts: FitFacts) -> Iterator[str]:
+    if not facts.converged:
+        yield f"The fit had not converged after {facts.n_iter} iterations; raise max_iter."
+    if facts.dropped is not None and facts.dropped.mean > _MUCH_DROPPED:
+        yield (
+            f"Parents that are no candidates hold {facts.dropped.mean:.1%} of the "
+            "probability; raise n_candidates."
+        )
+
+
+def _about_columns(posterior: Posterior) -> Iterator[str]:
+    for name, share in zip(posterior.names, posterior.lineage.outlier_shares, strict=True):
+        if share > 0.5:
+            yield (
+                f"Column {name!r} hardly follows the tree ({share:.0%} of its cells do not); it "
+                "says little about parents."
+            )
+    empty = [c for c in posterior.records.columns if c.n_missing > len(c) / 2]
+    if len(empty) > _TOLD:
+        names = ", ".join(repr(column.name) for column in empty[:_TOLD])
+        yield f"{len(empty)} columns are empty for more than half of the records: {names}, …"
+    else:
+        for column in empty:
+            yield f"Column {column.name!r} is empty for {counted(column.n_missing, 'record')}."
+
+
+def _about_dates(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
+    """Yield what the dates lack, or may mean."""
+    columns = zip(posterior.names, posterior.values, posterior.lineage.kernels, strict=True)
+    dates = next(
+        (
+            (posterior.records.column(name), values[:, 0], kernel.ties)
+            for name, values, kernel in columns
+            if isinstance(kernel, Waiting)
+        ),
+        None,
+    )
+    if dates is None:
+        if not facts.root_is_known:
+            yield (
+                "No dates and no known root: which end of an edge is the parent rests on the "
+                "root's density alone."
+            )
+        return
+    date, days, ties = dates
+    if facts.dates.censored is None:
+        yield from _many_last(date, days, ties)
+    if facts.dates.until is None:
+        for column in posterior.records.columns:
+            if column.kind in ("continuous", "count") and _ends(column.values[:, 0], days):
+                yield (
+                    f"Column {column.name!r} is never before {date.name!r} and goes with it: if it "
+                    "says when records ended, and children come after their parent's end, give "
+                    f"until={column.name!r}."
+                )
+
+
+def _many_last(date: Column, days: Array, ties: bool) -> Iterator[str]:
+    known, counts = np.unique(days[np.isfinite(days)], return_counts=True)
+    if len(known) < 2:
+        return
+    last = np.flatnonzero(days == known[-1])
+    if len(last) >= max(_FEW, _MANY_LAST * len(days), _CROWDED * counts[:-1].max()):
+        words = (
+            f"{counted(len(last), 'record')} of {len(days):,} have the last date, "
+            f"{date.text[last[0]]}: if that is only when one stopped looking, name a yes/no column "
+            "of such records (censored='…')"
+        )
+        if ties:
+            words += (
+                ", and pass ties=False if no child has its parent's date: as it is, they may be "
+                "taken for each other's children"
+            )
+        yield words + "."
+
+
+def _ends(values: Array, days: Array) -> bool:
+    """Return whether these numbers are times at which records that began at `days` ended."""
+    both = np.isfinite(values) & np.isfinite(days)
+    x, y = values[both], days[both]
+    if len(x) < _FEW or (x < y).any() or (x == y).all() or not (x.std() > 0 and y.std() > 0):
+        return False
+    # In the same units, and not merely both growing: as long as the dates span, at most.
+    near = float(np.median(x - y)) <= float(np.ptp(y))
+    return near and float(np.corrcoef(x, y)[0, 1]) > _FOLLOWS
+
+
+def _about_links(posterior: Posterior) -> Iterator[str]:
+    K = posterior.lineage.generations
+    gain = 0.0
+    if K < _MOST_LINKS:
+        gain = missing_links(posterior.lineage, posterior.pairs, posterior.trees)
+    if gain > _GAIN:
+        yield (
+            f"Some records look further from their parents than {counted(K, 'link')}: with "
+            f"generations={K + 1} the log-likelihood would be higher by {gain:.0f} or more, and "
+            "supports less sure. Ancestors that no record shows are likely."
+        )
+
+
+def missing_links(lineage: Lineage, pairs: LineagePairs, trees: CandidateTrees) -> float:
+    """Return a lower bound of what one more unobserved link would add to the log-likelihood.
+
+        max_w Σ_edges marginal · log(1 − w + w · p(x_u | x_v, K + 1 links) / p(x_u | x_v)),
+
+    which is how far an EM step for its weight alone would rise (Jensen). O(edges · columns) time,
+    O(edges) memory.
+    """
+    more = lineage.log_links(pairs, lineage.generations + 1)
+    marginals = trees.edge_marginals
+    used = marginals > 0
+    ratio = (more - lineage.log_beta(pairs))[used]
+
+    def loss(w: float) -> float:
+        return -float(marginals[used] @ np.logaddexp(np.log1p(-w), np.log(w) + ratio))
+
+    best = minimize_scalar(loss, bounds=(1e-9, 0.999), method="bounded")
+    return max(0.0, -float(best.fun))
+
+
+# The report --------------------------------------------------------------------------------
+
+
+def report_data(
+    posterior: Posterior,
+    *,
+    parameters: Sequence[str],
+    warnings: Sequence[str],
+    trace: Sequence[float],
+    seed: Any = None,
+    command: str | None = None,
+) -> ReportData:
+    """Return what the report shows."""
+    records, dates = posterior.records, posterior.dates
+    provenance = {
+        "version": f"outtrees {__version__}",
+        "seed": "none" if seed is None else str(seed),
+        **({"command": command} if command else {}),
+        **{f"sha256 of {name}": digest for name, digest in records.provenance.items()},
+    }
+    return ReportData(
+        title=f"Ancestry of {counted(len(records), 'record')}",
+        ids=list(records.ids),
+        columns=[_report_column(column) for column in records.columns],
+        edges=_report_edges(posterior),
+        evidence_names=list(posterior.names),
+        consensus=posterior.consensus.parents,
+        mode=posterior.mode.parents,
+        dates=None if dates is None else dates.values[:, 0],
+        calendar=False if dates is None else dates.calendar,
+        root_probability=posterior.trees.root_marginals,
+        expected_children=posterior.expected_children,
+        log_density=log_density(posterior),
+        parameters=parameters,
+        warnings=warnings,
+        trace=trace,
+        provenance=provenance,
+    )
+
+
+def _report_column(column: Column) -> ReportColumn:
+    values: list[Any]
+    if column.kind in ("categorical", "label", "sequence"):
+        values = [text or None for text in column.text]
+    else:
+        first = column.values[:, 0]
+        values = [None if np.isnan(v) else float(v) for v in first]
+    return ReportColumn(column.name, column.kind, values, list(column.text))
+
+
+def _report_edges(posterior: Posterior) -> list[ReportEdge]:
+    """Return the candidates worth showing, with what each column says for them."""
+    T = len(posterior.records)
+    order = np.argsort(posterior.edges.child, kind="stable")
+    child = posterior.edges.child[order]
+    number = np.bincount(child, minlength=T)
+    mean = np.full((len(posterior.names), T), -np.inf)  # log of the average candidate's p
+    has = number > 0
+    for c, row in enumerate(posterior.log_columns):
+        mean[c, has] = log_sums(child, row[order], T)[has] - np.log(number[has])
+    ranked = ranked_parents(posterior)
+    shown = ranked.support >= _LEAST_SUPPORT
+    for tree in (posterior.consensus, posterior.mode):  # whose edges are always shown
+        shown |= tree.parents[ranked.child] == ranked.parent
+    child, parent, edge = ranked.child[shown], ranked.parent[shown], ranked.edge[shown]
+    E = len(posterior.edges.child)
+    listed = edge < E
+    own = posterior.log_alone[:, child]
+    own[:, listed] = posterior.log_columns[:, edge[listed]]
+    # Without any candidate there is nothing to compare with.
+    compared = np.isfinite(mean[:, child])
+    evidence = np.where(compared, own - np.where(compared, mean[:, child], 0.0), 0.0)
+    rows = zip(
+        child.tolist(),
+        parent.tolist(),
+        ranked.support[shown].tolist(),
+        map(tuple, evidence.T.tolist()),
+        strict=True,
+    )
+    return [ReportEdge(*row) for row in rows]

@@ -1,0 +1,66 @@
+"""Simulation: records drawn from a fitted model, with their true parents."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+
+from outtrees.ancestry.posterior import Posterior
+from outtrees.io.tables import Table
+from outtrees.models.columns import GroupedDrift, Sticky, Substitution, Waiting
+
+_EPOCH = date(1970, 1, 1)
+
+
+def simulated(posterior: Posterior, n: int, rng: np.random.Generator) -> Table:
+    """Return n records that the fitted model generates, as a table with their true parents.
+
+    The first is a root; each of the others takes one of those before it as its parent, all equally
+    likely.
+    """
+    kernels = posterior.lineage.kernels
+    cells = [np.empty((n, values.shape[1])) for values in posterior.values]
+    parents = np.full(n, -1)
+    for c, first in enumerate(posterior.lineage.sample_alone(1, rng)):
+        cells[c][0] = first
+    for i in range(1, n):
+        parents[i] = rng.integers(i)
+        above = [column[parents[i] : parents[i] + 1] for column in cells]
+        for c, child in enumerate(posterior.lineage.sample(above, rng)):
+            cells[c][i] = child
+    names = [f"r{i + 1}" for i in range(n)]
+    table: dict[str, list[Any]] = {
+        "id": names,
+        "true_parent": [names[p] if p >= 0 else "" for p in parents],
+    }
+    for name, kernel, values in zip(posterior.names, kernels, cells, strict=True):
+        column = posterior.records.column(name)
+        if isinstance(kernel, Waiting):
+            start = np.nanmin(column.values[:, 0]) if column.calendar else 0.0
+            table[name] = [_date(start + v, column.calendar) for v in values[:, 0]]
+        elif isinstance(kernel, Substitution):
+            table[name] = ["".join(kernel.levels[int(c)] for c in row) for row in values]
+        elif isinstance(kernel, Sticky):
+            table[name] = [kernel.levels[int(v)] for v in values[:, 0]]
+        elif isinstance(kernel, GroupedDrift):
+            groups = [posterior.records.group_names[int(g)] for g in values[:, -1]]
+            table |= {_group_column(posterior): groups, **_by_axis(name, values[:, :-1])}
+        elif values.shape[1] == 1:
+            table[name] = values[:, 0].tolist()
+        else:
+            table |= _by_axis(name, values)
+    return Table(table)
+
+
+def _group_column(posterior: Posterior) -> str:
+    return next(name for name, role, _ in posterior.records.roles if role == "group")
+
+
+def _by_axis(name: str, values: Any) -> dict[str, list[Any]]:
+    return {f"{name}_{axis}": cells.tolist() for axis, cells in zip("xyz", values.T, strict=False)}
+
+
+def _date(value: float, calendar: bool) -> Any:
+    return (_EPOCH + timedelta(days=float(value))).isoformat() if calendar else float(value)

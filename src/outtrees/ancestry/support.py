@@ -1,0 +1,221 @@
+"""Support: tables of parents, records, what-if changes, evidence of columns, and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from outtrees.ancestry.posterior import Posterior
+from outtrees.candidates.choices import log_sums
+from outtrees.inference.messages import draw_states
+from outtrees.io.tables import Table
+from outtrees.models.columns import Sticky
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+class RankedParents(NamedTuple):
+    """All candidates of all records, the records in order and each one's candidates best first."""
+
+    child: Index
+    parent: Index  # −1: no parent, the record is a root
+    support: Array
+    rank: Index  # from 1
+    before: Array  # the support of the better ones together
+    edge: Index  # the position among the possible edges; E + child for roots
+
+
+def ranked_parents(posterior: Posterior) -> RankedParents:
+    """Return the candidate parents of every record, best first."""
+    return ranked(posterior, posterior.trees.edge_marginals, posterior.trees.root_marginals)
+
+
+def ranked(posterior: Posterior, edge_supports: Array, root_supports: Array) -> RankedParents:
+    """Return the candidate parents of every record, best first by these supports (E,) and (T,)."""
+    T = len(posterior.records)
+    child = np.concatenate([posterior.edges.child, np.arange(T)])
+    parent = np.concatenate([posterior.edges.parent, np.full(T, -1)])
+    support = np.concatenate([edge_supports, root_supports])
+    order = np.lexsort((parent, -support, child))
+    child, parent, support = child[order], parent[order], support[order]
+    first = np.searchsorted(child, child)  # where each record's candidates begin
+    before = np.cumsum(support) - support
+    return RankedParents(
+        child, parent, support, np.arange(len(child)) - first + 1, before - before[first], order
+    )
+
+
+def parents_table(
+    posterior: Posterior, keep: Callable[[RankedParents], NDArray[np.bool_]]
+) -> Table:
+    """Return the rows (child, parent, support, rank) of the candidates that `keep` marks."""
+    ranked = ranked_parents(posterior)
+    return Table(parents_columns(posterior, ranked, keep(ranked)))
+
+
+def parents_columns(
+    posterior: Posterior, ranked: RankedParents, rows: NDArray[np.bool_]
+) -> dict[str, list[Any]]:
+    """Return the columns child, parent, support and rank of these rows of the ranking."""
+    ids = posterior.records.ids
+    return {
+        "child": [ids[i] for i in ranked.child[rows].tolist()],
+        "parent": [ids[i] if i >= 0 else "" for i in ranked.parent[rows].tolist()],
+        "support": ranked.support[rows].tolist(),
+        "rank": ranked.rank[rows].tolist(),
+    }
+
+
+def records_table(posterior: Posterior) -> Table:
+    """Return what is known of each record: best parent, outlier score, children, root."""
+    ids = posterior.records.ids
+    parents = posterior.consensus.parents
+    supports = posterior.supports(parents)
+    return Table(
+        {
+            "record": list(ids),
+            "parent": [ids[p] if p >= 0 else "" for p in parents.tolist()],
+            "support": supports.tolist(),
+            "root_probability": posterior.trees.root_marginals.tolist(),
+            "expected_children": posterior.expected_children.tolist(),
+            "log_density": log_density(posterior).tolist(),
+        }
+    )
+
+
+def log_density(posterior: Posterior) -> Array:
+    """Return the log of the mean of p(x_u | x_v) over the possible parents of u (T,).
+
+    How well the other records predict this one: low values are outliers. A record without a
+    possible parent gets its density without one.
+    """
+    T = len(posterior.records)
+    order = np.argsort(posterior.edges.child, kind="stable")
+    child = posterior.edges.child[order]
+    sums = log_sums(child, posterior.log_weight[order], T)
+    number = np.bincount(child, minlength=T)
+    # Possible parents that are no candidates add to the number, and hardly to the sum.
+    choices = number if posterior.edges.choices is None else posterior.edges.choices
+    result = posterior.log_root.copy()
+    has = number > 0
+    result[has] = sums[has] - np.log(choices[has])
+    return result
+
+
+def what_if_table(posterior: Posterior, known: Mapping[int, int], min_change: float) -> Table:
+    """Return how supports change if these records have these parents, largest changes first."""
+    changed = posterior.trees.given(known)
+    before = np.concatenate([posterior.trees.edge_marginals, posterior.trees.root_marginals])
+    after = np.concatenate([changed.edge_marginals, changed.root_marginals])
+    T, ids = len(posterior.records), posterior.records.ids
+    child = np.concatenate([posterior.edges.child, np.arange(T)])
+    parent = np.concatenate([posterior.edges.parent, np.full(T, -1)])
+    change = abs(after - before)
+    order = np.argsort(-change)
+    rows = order[change[order] >= min_change].tolist()
+    return Table(
+        {
+            "child": [ids[child[i]] for i in rows],
+            "parent": [ids[parent[i]] if parent[i] >= 0 else "" for i in rows],
+            "support": [float(before[i]) for i in rows],
+            "support_if": [float(after[i]) for i in rows],
+        }
+    )
+
+
+def evidence_table(posterior: Posterior) -> Table:
+    """Return what each column contributes: column, nats, right_without, outliers.
+
+    `nats`: how much better the parents explain the cells than no parent does, for each record, on
+    average over the trees. `right_without`: the expected share of right parents without the column
+    (parameters unchanged); the lower, the more the answer depends on the column. `outliers`: the
+    share of cells that do not follow their parent.
+    """
+    T = len(posterior.records)
+    marginals = posterior.trees.edge_marginals
+    used = marginals > 0
+    rows: dict[str, list[Any]] = {"column": [], "nats": [], "right_without": [], "outliers": []}
+    for c, name in enumerate(posterior.names):
+        log_column, alone = posterior.log_columns[c], posterior.log_alone[c]
+        gain = log_column[used] - alone[posterior.edges.child[used]]
+        without = np.where(np.isfinite(log_column), posterior.log_weight - log_column, -np.inf)
+        if posterior.lineage.generations > 1:
+            without = _weight_without(posterior, c)
+        trees = posterior.trees_for(without, posterior.log_root - alone)
+        rows["column"].append(name)
+        rows["nats"].append(float(marginals[used] @ gain) / T)
+        rows["right_without"].append(trees.consensus().expected_right / T)
+        rows["outliers"].append(float(posterior.lineage.outlier_shares[c]))
+    return Table(rows)
+
+
+def _weight_without(posterior: Posterior, c: int) -> Array:
+    """Return the log-weights of the edges without column c; links keep their weights."""
+    steps = []
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(posterior.lineage.step_weights)
+    for k in range(1, posterior.lineage.generations + 1):
+        others = np.delete(posterior.lineage.log_columns(posterior.pairs, k), c, axis=0)
+        steps.append(log_weights[k - 1] + others.sum(axis=0))
+    return np.asarray(logsumexp(np.array(steps), axis=0))
+
+
+def labels_table(posterior: Posterior, n_trees: int, rng: np.random.Generator) -> Table:
+    """Return the distribution of every unknown label, averaged over sampled trees.
+
+    Given a tree, unknown labels have an exact distribution (messages along it); trees are drawn
+    exactly from the distribution in which unknown labels are integrated out pair by pair.
+    `error` is the Monte-Carlo standard error of the support.
+    """
+    records = posterior.records
+    labels = [column for column in records.columns if column.kind == "label"]
+    trees = posterior.trees.sample(n_trees, rng)
+    rows: dict[str, list[Any]] = {
+        key: [] for key in ("record", "column", "label", "support", "error")
+    }
+    for column in labels:
+        c = posterior.names.index(column.name)
+        kernel = posterior.lineage.kernels[c]
+        assert isinstance(kernel, Sticky)  # labels always are
+        levels, codes = tuple(column.levels or ()), column.values[:, 0]
+        known = ~np.isnan(codes)
+        log_nodes = np.zeros((len(records), len(levels)))
+        log_nodes[known] = -np.inf
+        log_nodes[known, codes[known].astype(np.intp)] = 0.0
+        # Labels change by the links' mixture, outliers included.
+        edge = _label_matrix(posterior, c, kernel)
+        total, squares = np.zeros_like(log_nodes), np.zeros_like(log_nodes)
+        with np.errstate(divide="ignore"):
+            log_edge, log_prior = np.log(edge), np.log(kernel.marginal)
+        for parents in trees:
+            marginals = draw_states(parents, log_nodes, log_edge, 0, log_prior).marginals
+            total += marginals
+            squares += marginals**2
+        mean = total / n_trees
+        error = np.sqrt(np.maximum(squares / n_trees - mean**2, 0) / n_trees)
+        for i in np.flatnonzero(~known):
+            for level in np.argsort(-mean[i], kind="stable"):
+                rows["record"].append(records.ids[i])
+                rows["column"].append(column.name)
+                rows["label"].append(levels[level])
+                rows["support"].append(float(mean[i, level]))
+                rows["error"].append(float(error[i, level]))
+    return Table(rows)
+
+
+def _label_matrix(posterior: Posterior, c: int, kernel: Sticky) -> Array:
+    """Return p(child's label | parent's label) over all numbers of links (C, C)."""
+    C = len(kernel.levels)
+    x, y = (side.ravel() for side in np.indices((C, C)))
+    cells = np.arange(C, dtype=np.float64)[:, None]
+    pairs = kernel.pairs(cells, cells, x, y)
+    follows = np.zeros(C * C)
+    for k, weight in enumerate(posterior.lineage.step_weights, start=1):
+        follows = follows + weight * np.exp(kernel.log_steps(pairs, k))
+    share = posterior.lineage.outlier_shares[c]
+    return np.asarray((1 - share) * follows.reshape(C, C) + share * kernel.marginal[:, None])
