@@ -1,0 +1,131 @@
+"""One table, one answer: every way to ask for the parents of the same records shows the same."""
+
+import csv
+import json
+import re
+from datetime import date, timedelta
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from outtrees import Ancestry, fit_populations, load, save
+from outtrees.cli import main
+from outtrees.datasets import make_outbreak
+from outtrees.io.tables import to_csv
+
+OPTIONS = {"id": "case", "ties": False, "waiting_mean": 5.0, "waiting_sd": 2.5}
+
+
+def supports(rows):
+    return {(row["child"], row["parent"]): float(row["support"]) for row in rows}
+
+
+def read(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def asked(table):
+    return supports(dict(zip(table, row, strict=True)) for row in table.rows())
+
+
+@pytest.fixture(scope="module")
+def outbreak():
+    # All sites are read: what a sequence shows where its parent was not read counts among the fitted
+    # records, so that a fitted record and a new one would differ there.
+    found = make_outbreak(16, missing=0.0, n_sites=500, substitutions=0.5, random_state=8)
+    # The last record is the latest of all by days, so that it has no children.
+    latest = max(date.fromisoformat(day) for day in found.table["onset"])
+    found.table["onset"][-1] = (latest + timedelta(days=2)).isoformat()
+    return found
+
+
+@pytest.fixture(scope="module")
+def found(outbreak):
+    return Ancestry(**OPTIONS).fit(outbreak.table, sequences=outbreak.sequences)
+
+
+@pytest.fixture(scope="module")
+def answer(found):
+    return asked(found.parents(0.001))
+
+
+@pytest.fixture(scope="module")
+def printed(outbreak, tmp_path_factory):
+    """The folder and the JSON of `outtrees ancestry` on the same records, read from files."""
+    folder = tmp_path_factory.mktemp("one")
+    (folder / "cases.csv").write_text(to_csv(outbreak.table), encoding="utf-8")
+    text = "".join(f">{name}\n{dna}\n" for name, dna in outbreak.sequences.items())
+    (folder / "dna.fasta").write_text(text, encoding="utf-8")
+    arguments = ["ancestry", folder / "cases.csv", "--sequences", folder / "dna.fasta"]
+    arguments += ["--id", "case", "--date", "onset", "--no-ties", "--min-support", 0.001, "--json"]
+    arguments += ["--waiting-mean", 5.0, "--waiting-sd", 2.5, "--out", folder / "out"]
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return folder / "out", json.loads(result.stdout)
+
+
+def test_command_line(printed, found, answer):
+    folder, said = printed
+    assert supports(read(folder / "parents.csv")) == pytest.approx(answer, rel=1e-12)
+    rows = [{**row, "parent": row["parent"] or ""} for row in said["parents"]]
+    assert supports(rows) == pytest.approx(answer, rel=1e-12)
+    assert said["log_likelihood"] == pytest.approx(found.log_likelihood_, rel=1e-12)
+    assert said["expected_right"] == pytest.approx(found.expected_right_, rel=1e-12)
+
+
+def test_saved_and_loaded_models(printed, found, answer, tmp_path):
+    """A loaded model computes its trees again: to the same bits."""
+    for path in (save(found, tmp_path / "model.safetensors"), printed[0] / "model.safetensors"):
+        again = load(path)
+        assert asked(again.parents(0.001)) == answer
+        assert again.log_likelihood_ == found.log_likelihood_
+        assert again.describe() == found.describe()
+
+
+def test_the_trees_of_the_fit_are_kept(found):
+    trees = found.fitted.trees
+    np.testing.assert_array_equal(trees.edge_marginals, found._new_posterior().trees.edge_marginals)
+    assert found.objectives_[-1] == pytest.approx(trees.log_z + found.lineage_.log_prior())
+
+
+def test_placement_of_a_record_without_children(found, answer, outbreak):
+    """It chooses its parent independently of all others, as a new leaf does."""
+    last = outbreak.table["case"][-1]
+    new = {name: [cells[-1]] for name, cells in outbreak.table.items()} | {"case": ["new"]}
+    placed = found.place(new, sequences={"new": outbreak.sequences[last]}, min_support=0.001)
+    own = {("new", parent): share for (child, parent), share in answer.items() if child == last}
+    assert len(own) > 1
+    assert asked(placed) == pytest.approx(own, rel=1e-9)
+
+
+def test_populations(found, answer, outbreak, tmp_path):
+    """Two populations, one of which holds these records: each is fitted on its own."""
+    both = {name: [*cells, *cells[:5]] for name, cells in outbreak.table.items()}
+    both["site"] = ["A"] * 16 + ["B"] * 5
+    dna = outbreak.sequences | {f"other{i}": "" for i in range(5)}
+    both["case"][16:] = [f"other{i}" for i in range(5)]
+    for number, name in enumerate(outbreak.table["case"][:5]):
+        dna[f"other{number}"] = outbreak.sequences[name]
+    each = fit_populations(
+        Ancestry(**OPTIONS), both, by="site", out=tmp_path, sequences=dna, min_support=0.001
+    )
+    rows = [row for row in read(tmp_path / "parents.csv") if row["population"] == "A"]
+    assert supports(rows) == pytest.approx(answer, rel=1e-12)
+    assert each.table["log_likelihood"][0] == pytest.approx(found.log_likelihood_, rel=1e-12)
+
+
+def test_report(printed, found, answer):
+    data = found.report_data()
+    names = [*data.ids, ""]
+    shown = {(names[edge.child], names[edge.parent]): edge.support for edge in data.edges}
+    assert {pair: shown[pair] for pair in answer} == answer
+    assert data.parameters == found.describe()
+    page = (printed[0] / "report.html").read_text(encoding="utf-8")
+    blocks = re.findall(r"<script[^>]*application/json[^>]*>(.*?)</script>", page, re.DOTALL)
+    read_by_page = next(block for block in map(json.loads, blocks) if "edges" in block)
+    names = [*read_by_page["ids"], ""]
+    drawn = {(names[u], names[v]): support for u, v, support, *_ in read_by_page["edges"]}
+    # The page is written with five digits.
+    assert {pair: drawn[pair] for pair in answer} == pytest.approx(answer, rel=1e-4)
