@@ -32,8 +32,8 @@ def asked(table):
 
 @pytest.fixture(scope="module")
 def outbreak():
-    # All sites are read: what a sequence shows where its parent was not read counts among the fitted
-    # records, so that a fitted record and a new one would differ there.
+    # All sites are read: among the fitted records, a child has no vote on the unread sites of its
+    # parent, so that a fitted record and a copy of it, placed as a new one, would differ there.
     found = make_outbreak(16, missing=0.0, n_sites=500, substitutions=0.5, random_state=8)
     # The last record is the latest of all by days, so that it has no children.
     latest = max(date.fromisoformat(day) for day in found.table["onset"])
