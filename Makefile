@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench paper clean
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -35,6 +35,10 @@ test-all: lint
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/density_cost.py
+
+# The paper's figures and tables into reproduced/; what is finished there is not run again.
+paper: $(READY)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m paper all --jobs 2
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

@@ -37,9 +37,8 @@ from paper.label_errors import (
     run_tasks,
     shared_counts,
 )
+from paper.label_figures import FIGURES, NEARBY, chosen_matrices, draw_means
 from paper.label_methods import BASELINE, OTHERS
-from paper.label_page import FIGURES, NEARBY, chosen_matrices
-from paper.label_picture import draw_means
 from paper.label_tasks import INPUTS, chosen_labels, components, split, targets
 
 COUNTS = (4, 8, 12, 16, 20)  # of `--default`

@@ -7,9 +7,7 @@ from typing import Any
 import click
 
 from outtrees.cli.group import OrderlyCommand
-
-# As named in `paper.EXPERIMENTS`, which is not imported for the sake of --help.
-EXPERIMENTS = ["figure1", "figure2", "table1", "figure3", "figure4"]
+from paper import EXPERIMENTS, experiment
 
 
 @click.command("paper", cls=OrderlyCommand)
@@ -58,11 +56,10 @@ def command(**options: Any) -> None:
 
     from outtrees.cli.folder import check_folder
     from outtrees.cli.running import running
-    from paper import experiment
 
-    names = EXPERIMENTS if options["name"] == "all" else [options["name"]]
+    names = list(EXPERIMENTS) if options["name"] == "all" else [options["name"]]
     # --jobs counts units here: each has one thread of its own.
-    with running("reproduce", {**options, "jobs": None, "seed": None}) as screen:
+    with running("paper", {**options, "jobs": None, "seed": None}) as screen:
         check_folder(options["out"])
         out = Path(options["out"])
         data = None if options["data"] is None else Path(options["data"])

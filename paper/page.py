@@ -11,9 +11,9 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+from outtrees import __version__
 from outtrees._common.files import write_atomically
 from outtrees.io import write_csv
-from paper.units import library_version
 
 
 class Page:
@@ -83,9 +83,7 @@ class Page:
         day = datetime.now(UTC).date().isoformat()
         versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scikit-learn"))
         self._parts.append(f"    {command}")  # four spaces: a listing
-        self.text(
-            f"outtrees {library_version()}, {day}, Python {platform.python_version()}, {versions}."
-        )
+        self.text(f"outtrees {__version__}, {day}, Python {platform.python_version()}, {versions}.")
         text = "\n\n".join(self._parts) + "\n"
         return write_atomically(self.folder / f"{self.name}.md", text)
 

@@ -8,14 +8,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
-
+from outtrees import __version__
 from outtrees._common.files import write_atomically
+from outtrees.parallel import run_units_into
 
 # (done, total, what was done last)
 Progress = Callable[[int, int, str], None]
@@ -75,11 +73,12 @@ def run_units(
 ) -> list[dict[str, Any]]:
     """Return the result of each unit, in their order; those found in the folder are not run again.
 
-    Each result is written as soon as it is there, whole or not at all, to ``folder/units``, with
-    the unit's names, seed, settings and the version of the library; if any of these differs the
-    unit is run again. The files hold the same bytes whatever ran beside them and on
-    whichever backend of joblib (``joblib.parallel_config``): every unit has a seed of its own and
-    one BLAS thread. What it cost, which is never twice the same, stands apart in ``folder/costs``.
+    `outtrees.parallel` runs them. Each result is written as soon as it is there, whole or not at
+    all, to ``folder/units``, with the unit's names, seed, settings and the version of the library;
+    if any of these differs the unit is run again. The files hold the same bytes whatever ran beside
+    them and on whichever backend of joblib (``joblib.parallel_config``): every unit has a seed of
+    its own and one BLAS thread. What it cost, which is never twice the same, stands apart in
+    ``folder/costs``.
 
     Parameters
     ----------
@@ -95,6 +94,11 @@ def run_units(
     n_jobs : int
     progress : function of (done, total, name), optional
 
+    Raises
+    ------
+    RuntimeError
+        That names the first unit that failed, after all others are done and kept.
+
     Examples
     --------
     >>> import tempfile
@@ -105,35 +109,82 @@ def run_units(
     ...     run_units(Path(folder), units, draw, settings={"shift": 0.5})
     [{'score': 0.5}, {'score': 1.5}, {'score': 2.5}]
     """
-    settings = {} if settings is None else dict(settings)
-    stored, spent = folder / "units", folder / "costs"
-    for place in (stored, spent):
-        place.mkdir(parents=True, exist_ok=True)
     files = [unit.file for unit in units]
     twice = {file for file in files if files.count(file) > 1}
     if twice:
         raise ValueError(
-            f"each unit is expected to have a file of its own, but {sorted(twice)[0]!r} is that of "
-            "two; give their data sets or methods other names."
+            f"each unit must have a file of its own; got two for {sorted(twice)[0]!r}. Give their "
+            "data sets or methods other names."
         )
-    found = {i: _stored(stored / unit.file, unit, settings) for i, unit in enumerate(units)}
-    results = {i: result for i, result in found.items() if result is not None}
-    missing = [i for i in range(len(units)) if i not in results]
+    by_name = dict(zip(files, units, strict=True))
+    store = _Results(folder, by_name, {} if settings is None else dict(settings))
     tell = progress or (lambda done, total, name: None)
-    tell(len(results), len(units), "")
-    # One unit a batch: what is done is written at once.
-    pool = Parallel(
-        n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all"
+    failures = run_units_into(
+        store,
+        _timed,
+        by_name,
+        data=(work, store.settings),
+        n_jobs=n_jobs,
+        progress=lambda done, total: tell(done, total, store.last),
     )
-    for i, result, seconds in pool(delayed(_done)(i, work, units[i], settings) for i in missing):
-        unit = units[i]
-        text = _text({**_names(unit, settings), "result": result}, unit)
-        results[i] = json.loads(text)["result"]
-        cost = json.dumps({**asdict(unit), "cpu_seconds": round(seconds, 3)})
-        write_atomically(spent / unit.file, cost + "\n")
-        write_atomically(stored / unit.file, text)
-        tell(len(results), len(units), f"{unit.dataset}, {unit.method}, fold {unit.fold + 1}")
-    return [results[i] for i in range(len(units))]
+    if failures:
+        name, reason = next(iter(failures.items()))
+        raise RuntimeError(
+            f"{len(failures)} of {len(units)} units failed, first {name!r}: {reason}. The others "
+            "are kept; run the experiment again after correcting it."
+        )
+    return [store.found[file] for file in files]
+
+
+def _timed(unit: Unit, data: tuple[Work, Mapping[str, Any]], seed: object) -> dict[str, Any]:
+    """Return a unit's result and cost; its seed is its own, not that of a run."""
+    work, settings = data
+    begin = time.process_time()
+    result = work(unit, settings)
+    return {"result": result, "cpu_seconds": round(time.process_time() - begin, 3)}
+
+
+class _Results:
+    """The folder of an experiment, as `run_units_into` asks for it."""
+
+    seed = 0  # units have their own
+
+    def __init__(self, folder: Path, units: Mapping[str, Unit], settings: dict[str, Any]):
+        self.units, self.settings = units, settings
+        self.results, self.costs = folder / "units", folder / "costs"
+        self.found: dict[str, dict[str, Any]] = {}
+        self.last = ""  # what was written last, in words
+        for place in (self.results, self.costs):
+            place.mkdir(parents=True, exist_ok=True)
+
+    def has(self, name: str) -> bool:
+        """Return whether the file holds a result for these names, settings and version."""
+        try:
+            content = json.loads((self.results / name).read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):  # not there, or damaged
+            return False
+        if not isinstance(content, dict) or not isinstance(content.get("result"), dict):
+            return False
+        if any(content.get(key) != value for key, value in self._about(name).items()):
+            return False
+        self.found[name] = content["result"]
+        return True
+
+    def write(self, name: str, result: bytes) -> None:
+        """Keep a result, and apart from it what it cost."""
+        unit, outcome = self.units[name], json.loads(result)
+        self.found[name] = outcome["result"]
+        cost = {**asdict(unit), "cpu_seconds": outcome["cpu_seconds"]}
+        write_atomically(self.costs / name, json.dumps(cost) + "\n")
+        content = {**self._about(name), "result": outcome["result"]}
+        text = json.dumps(content, indent=1, sort_keys=True)
+        write_atomically(self.results / name, text + "\n")
+        self.last = f"{unit.dataset}, {unit.method}, fold {unit.fold + 1}"
+
+    def _about(self, name: str) -> dict[str, Any]:
+        unit = self.units[name]
+        about = {**asdict(unit), "seed": unit.seed, "version": __version__}
+        return {**about, "settings": json.loads(json.dumps(self.settings))}
 
 
 def cpu_seconds(folder: Path, units: Sequence[Unit]) -> list[float | None]:
@@ -143,55 +194,3 @@ def cpu_seconds(folder: Path, units: Sequence[Unit]) -> list[float | None]:
         file = folder / "costs" / unit.file
         found.append(json.loads(file.read_text())["cpu_seconds"] if file.is_file() else None)
     return found
-
-
-def library_version() -> str:
-    """Return the version of this library, "unknown" if it is not installed.
-
-    Examples
-    --------
-    >>> library_version().count(".") >= 1 or library_version() == "unknown"
-    True
-    """
-    try:
-        return version("outtrees")
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def _done(
-    i: int, work: Work, unit: Unit, settings: Mapping[str, Any]
-) -> tuple[int, Mapping[str, Any], float]:
-    """Run one unit; sums over several BLAS threads would differ in their last digits."""
-    begin = time.process_time()
-    with threadpool_limits(1):
-        result = work(unit, settings)
-    return i, result, time.process_time() - begin
-
-
-def _names(unit: Unit, settings: Mapping[str, Any]) -> dict[str, Any]:
-    names = {**asdict(unit), "seed": unit.seed, "version": library_version()}
-    return {**names, "settings": json.loads(json.dumps(settings))}
-
-
-def _stored(file: Path, unit: Unit, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the result in the file; None if there is none for these names and settings."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # not there, or not ours
-        return None
-    if not isinstance(content, dict) or not isinstance(content.get("result"), dict):
-        return None
-    names = _names(unit, settings)
-    return content["result"] if all(content.get(k) == v for k, v in names.items()) else None
-
-
-def _text(content: Mapping[str, Any], unit: Unit) -> str:
-    try:
-        return json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"unit {unit.file!r} is expected to return finite numbers, texts and lists of them, "
-            f"but JSON says: {error}; convert arrays with tolist(), and find out where a NaN or an "
-            "infinity comes from"
-        ) from error

@@ -65,7 +65,8 @@ def _address(file, process):
 @contextmanager
 def _process(role, *arguments, log, cwd, allowed_failures=3):
     environment = os.environ | {
-        "PYTHONPATH": str(TESTS),  # where the work for the tests is imported from
+        # Where the work for the tests is imported from, and the package if it is not installed.
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")])),
         "OPENBLAS_NUM_THREADS": "1",
         "DASK_TEMPORARY_DIRECTORY": str(cwd),
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures),

@@ -36,6 +36,8 @@ LAYER = {
     # Old names, for one version.
     "mutations": 12,
     "estimators": 12,
+    "units": 12,
+    "likelihood": 12,
     "__init__": 12,
     "__main__": 12,
 }

@@ -9,7 +9,7 @@ import pytest
 from outtrees import Ancestry, RecordsError, read_records
 from outtrees.ancestry.populations import fit_populations
 from outtrees.errors import RunFolderError
-from outtrees.parallel.threads import one_thread
+from outtrees.parallel.units import one_thread
 from population_tables import population_table
 
 

@@ -20,8 +20,8 @@ from paper.label_errors import (
     run_tasks,
     shared_counts,
 )
+from paper.label_figures import below_both_svms, verdict
 from paper.label_methods import BASELINE, OTHERS, OURS, other_votes
-from paper.label_page import below_both_svms, verdict
 from paper.label_tasks import INPUTS, components, indicators, split, targets
 from paper.units import Unit
 

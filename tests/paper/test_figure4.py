@@ -13,7 +13,7 @@ from paper.characters import (
     read_characters,
     zoo,
 )
-from paper.label_page import FIGURES, chosen_matrices
+from paper.label_figures import FIGURES, chosen_matrices
 
 
 def write_csv(path, codes):

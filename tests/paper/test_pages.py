@@ -9,7 +9,7 @@ from scipy import stats
 
 from paper import EXPERIMENTS, experiment
 from paper.page import Page, markdown_table
-from paper.paired import paired_test
+from paper.table1 import paired_test
 
 
 def test_page_holds_what_it_was_given(tmp_path):

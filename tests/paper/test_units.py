@@ -6,7 +6,7 @@ import joblib
 import numpy as np
 import pytest
 
-from paper.density_folds import evaluate
+from paper.table1 import evaluate
 from paper.units import Unit, cpu_seconds, run_units, seed_of
 
 UNITS = [Unit("test", "toy", method, fold) for method in ("a", "b") for fold in range(3)]
@@ -85,14 +85,17 @@ def test_seeds_depend_on_names_alone():
 
 
 def test_numbers_that_are_none_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"toy\.a\.00\.json.*finite numbers"):
-        run_units(tmp_path, UNITS[:1], lambda unit, settings: {"score": float("nan")})
-    assert not contents(tmp_path)
+    def work(unit, settings):
+        return {"score": float("nan") if unit == UNITS[0] else 1.0}
+
+    with pytest.raises(RuntimeError, match=r"1 of 2 .*toy\.a\.00\.json.*not JSON compliant"):
+        run_units(tmp_path, UNITS[:2], work)
+    assert list(contents(tmp_path)) == [UNITS[1].file]  # what did not fail is kept
 
 
 def test_two_units_of_one_file_are_refused(tmp_path):
     twins = [Unit("test", "toy", "a b", 0), Unit("test", "toy", "a/b", 0)]
-    with pytest.raises(ValueError, match=r"'toy\.a-b\.00\.json' is that of two"):
+    with pytest.raises(ValueError, match=r"got two for 'toy\.a-b\.00\.json'"):
         run_units(tmp_path, twins, Draws(), settings={"scale": 1.0})
 
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from outtrees import OutTreesError
 from outtrees.errors import RunFolderError
 from outtrees.parallel import RunFolder, run_units, run_units_into, unit_seed
-from outtrees.parallel.threads import one_thread
+from outtrees.parallel.units import one_thread
 from unit_work import die, draw, nested
 
 NAMES = [f"unit {i}" for i in range(6)]

@@ -4,9 +4,7 @@ A unit is a population, a fold, a restart, a chain or a bootstrap replicate. Uni
 joblib, so that any of its backends serves; what comes back does not depend on which.
 """
 
-from outtrees.parallel.carrying import Outcome
 from outtrees.parallel.folder import RunFolder
-from outtrees.parallel.running import run_units, run_units_into
-from outtrees.parallel.seeds import unit_seed
+from outtrees.parallel.units import Outcome, run_units, run_units_into, unit_seed
 
 __all__ = ["Outcome", "RunFolder", "run_units", "run_units_into", "unit_seed"]

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from outtrees._common.files import write_atomically
 from outtrees.errors import RunFolderError
-from outtrees.parallel.seeds import fresh_seed
+from outtrees.parallel.units import fresh_seed
 
 FORMAT = 1
 RUN, UNITS = "run.json", "units"

@@ -1,20 +1,24 @@
-"""A Dask scheduler as a backend of joblib that tells when a worker took a unit with it."""
+"""Units on the workers of a Dask scheduler, and what happens when workers die."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from joblib import parallel_config
+from joblib import Parallel, parallel_config
 from joblib._dask import DaskDistributedBackend
+
+from outtrees.parallel.units import Outcome, Shared, one_line
 
 _CONNECT_SECONDS = 10
 _WORKERS_SECONDS = 30
 _WATCH_SECONDS = 0.5
+_IDLE_ROUNDS = 3  # in which everything gets lost, before it is given up
 GONE = (
     "the Dask scheduler is gone; start it again and repeat the run: units that were kept in a "
     "folder are not run again"
@@ -32,7 +36,7 @@ class Lost(NamedTuple):
     tasks: Any  # [(function, args, kwargs)]
 
 
-class DaskBackend(DaskDistributedBackend):  # type: ignore[misc]
+class DaskBackend(DaskDistributedBackend):
     """joblib's backend for Dask, with an answer for tasks that got lost.
 
     joblib's own (1.6) never reports a task that Dask gave up because four workers died over it, nor
@@ -47,7 +51,7 @@ class DaskBackend(DaskDistributedBackend):  # type: ignore[misc]
 
     def effective_n_jobs(self, n_jobs: int) -> int:
         """Return how many tasks run at the same time; at least 2, since 1 would mean here."""
-        return max(2, super().effective_n_jobs(n_jobs))
+        return max(2, int(super().effective_n_jobs(n_jobs)))
 
     def submit(self, func: Any, callback: Any = None) -> Any:
         """Send a batch of tasks; return what waits for it, which knows what it waits for."""
@@ -173,3 +177,61 @@ def on_scheduler(address: str) -> Iterator[None]:
     """
     with connected(address) as client, parallel_config(backend=DaskBackend(client=client)):
         yield
+
+
+def on_dask(
+    task: Callable[..., Any], names: Sequence[str], n_jobs: int | None, client: Any, packed: bytes
+) -> Iterator[Outcome]:
+    """Yield outcomes from the workers of a Dask scheduler."""
+    waiting, idle = list(names), 0
+    suspects: list[str] = []
+    while waiting or suspects:
+        # A worker takes down all that it holds, running or waiting. Those over which too many
+        # workers died are tried once more at the end, one at a time: then it is their own doing.
+        last = not waiting
+        done: set[str] = set()
+        lost = ""
+        for outcome in _one_round(task, waiting or suspects, 1 if last else n_jobs, client, packed):
+            if isinstance(outcome, Lost):
+                name = outcome.tasks[0][1][0]
+                if outcome.fate == "cancelled":
+                    lost = outcome.reason
+                    continue
+                done.add(name)
+                if outcome.fate == "killed" and not last:
+                    suspects.append(name)
+                    continue
+                outcome = Outcome(name, None, one_line(outcome.reason))
+            done.add(outcome.name)
+            yield outcome
+        if last:
+            suspects = [name for name in suspects if name not in done]
+        waiting = [name for name in waiting if name not in done]
+        idle = 0 if done else idle + 1
+        if idle == _IDLE_ROUNDS:
+            lost = one_line(f"its data were lost {idle} times on the way: {lost}")
+            yield from (Outcome(name, None, lost) for name in (*waiting, *suspects))
+            return
+
+
+def _one_round(
+    task: Callable[..., Any], names: Sequence[str], n_jobs: int | None, client: Any, packed: bytes
+) -> Iterator[Any]:
+    """Yield what comes back of tasks that are each sent once."""
+    import dask
+
+    if client.status != "running":
+        raise ConnectionError(GONE)
+    # The shared data go to every worker, so that they outlive all but the last.
+    shared = Shared(packed, secrets.token_hex(8))
+    backend = UnitsBackend(client=client, scatter=[shared])
+    with parallel_config(backend=backend):
+        parallel = Parallel(
+            n_jobs=-1,
+            batch_size=1,
+            pre_dispatch="2 * n_jobs" if n_jobs is None else n_jobs,
+            return_as="generator_unordered",
+        )
+    # A large unit is no mistake, of which Dask would warn.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
+        yield from parallel(task(name, shared) for name in names)
