@@ -362,10 +362,8 @@ def test_labels_need_a_column_of_labels(found):
 
 
 def test_too_large_a_table_is_refused_before_allocation(monkeypatch):
-    from outtrees.ancestry import memory
-
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
-    with pytest.raises(MemoryError, match=r"5 records need about .* GB; 0.0 GB are free"):
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match=r"5 records need about .* kB of memory; 1.0 kB are free"):
         Ancestry(id="id", kinds=KINDS).fit(mixed_table(5))
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from outtrees import Ancestry, load, save
-from outtrees.ancestry import memory
 from outtrees.ancestry.report import dropped_sentence
 from outtrees.candidates.dropped_mass import DroppedMass
+from outtrees.candidates.plan import table_plan
 from outtrees.datasets import make_line_list, make_outbreak
 from outtrees.records import read_records
 
@@ -118,22 +118,24 @@ def test_auto_takes_all_pairs_of_few_records():
 @pytest.mark.parametrize("limit", ["memory", "records"])
 def test_auto_says_why_it_takes_candidates(monkeypatch, table, limit):
     if limit == "memory":
-        monkeypatch.setattr(memory, "free_memory", lambda: 6_000_000)
+        monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 6_000_000)
     else:
-        monkeypatch.setattr(memory, "_MOST_DENSE", 200)
-    assert memory.planned(table, "auto", 5).way == "knn"
+        monkeypatch.setattr("outtrees.candidates.plan.MOST_DENSE", 200)
+    assert table_plan(table, "auto", 5).way == "knn"
     found = Ancestry(roots="any", n_candidates=5, max_iter=3, tol=1.0).fit(table)
-    words = "need about 0.0 GB of memory" if limit == "memory" else "take very long"
+    words = "need about 8.3 MB of memory" if limit == "memory" else "take very long"
     assert found.warnings_[0].startswith(f"All pairs of 240 records would {words}")
     assert "only the 5 best candidate parents" in found.warnings_[0]
     assert (np.bincount(found.edges_.child) <= 5).all()
 
 
 def test_what_does_not_fit_is_refused_before_it_is_allocated(monkeypatch, table):
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"Use a smaller n_candidates, fit groups"):
         Ancestry().fit(table)
-    with pytest.raises(MemoryError, match=r"need about 0.0 GB; 0.0 GB are free. Use candidates="):
+    with pytest.raises(
+        MemoryError, match=r"about 8.3 MB of memory; 1.0 kB are free. Use candidates="
+    ):
         Ancestry(candidates="dense").fit(table)
 
 

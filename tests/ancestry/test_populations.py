@@ -189,9 +189,10 @@ def test_a_population_of_one_record(tmp_path):
 
 def test_what_takes_part_does_not_depend_on_the_machine(table, tmp_path, monkeypatch):
     """With candidates="auto", by size alone; and the size is the one that `Ancestry` has."""
-    from outtrees.ancestry import memory, populations
+    from outtrees.ancestry import populations
+    from outtrees.candidates import plan
 
-    assert memory._MOST_DENSE == populations.MOST_DENSE
+    assert plan.MOST_DENSE == populations.MOST_DENSE
     monkeypatch.setattr(populations, "MOST_DENSE", 7)
     model = Ancestry(id="id", n_candidates=3)
     found = fit_populations(model, table, by="site", out=tmp_path)

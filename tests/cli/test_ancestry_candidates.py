@@ -22,7 +22,7 @@ def test_candidates_are_chosen_and_told_of(ancestry, outbreak):
 
 
 def test_too_many_records_for_all_pairs_is_a_warning(ancestry, monkeypatch):
-    monkeypatch.setattr("outtrees.ancestry.memory._MOST_DENSE", 10)
+    monkeypatch.setattr("outtrees.candidates.plan.MOST_DENSE", 10)
     result = ancestry()
     assert result.exit_code == 0, result.output
     sentence = "All pairs of 14 records would take very long, so only the 20 best candidate parents"
@@ -33,7 +33,6 @@ def test_too_many_records_for_all_pairs_is_a_warning(ancestry, monkeypatch):
 
 
 def test_what_does_not_fit_is_refused_with_a_remedy(ancestry, monkeypatch):
-    monkeypatch.setattr("outtrees.ancestry.memory.free_memory", lambda: 1000)
     monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 1000)
     for way, remedy in (("dense", "--candidates knn"), ("knn", "a smaller --n-candidates")):
         result = ancestry("--candidates", way)

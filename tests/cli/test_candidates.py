@@ -38,8 +38,7 @@ def command(outtrees, table):
 @pytest.fixture
 def free(monkeypatch):
     def set_free(n):
-        for module in ("candidates.plan", "_common.memory"):
-            monkeypatch.setattr(f"outtrees.{module}.free_memory", lambda: n)
+        monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: n)
 
     return set_free
 
@@ -56,8 +55,8 @@ def test_too_many_records_for_all_pairs_is_a_warning(command, free, name):
     assert "a rough guess" in check.stderr
     result = command(name, "--n-candidates", 4)
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("all pairs of 70 records need about") == 1
-    assert "its 4 likeliest parents as candidates (--candidates knn)" in result.stderr
+    assert result.stderr.count("All pairs of 70 records would need about") == 1
+    assert "only the 4 best candidate parents of each record take part" in result.stderr
     assert "parents that are no candidates hold" in result.stderr
     summary = json.loads(result.stdout)
     assert 0 < summary["dropped_mass"]["mean"] < 1

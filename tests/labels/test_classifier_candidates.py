@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.sparse import issparse
 
-from outtrees.candidates import plan as candidates_module
 from outtrees.candidates.plan import CandidatesWarning
 from outtrees.labels import classifier_candidates
 from outtrees.labels.classifier import OutTreeClassifier
@@ -87,14 +86,14 @@ def test_saved_and_loaded(tmp_path):
 
 def test_auto_goes_by_the_free_memory(monkeypatch):
     X, y, _ = moons(30)
-    monkeypatch.setattr(candidates_module, "free_memory", lambda: 8 * 16 * len(X) ** 2 - 1)
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 8 * 16 * len(X) ** 2 - 1)
     model = OutTreeClassifier(n_candidates=5, **FIXED)
-    with pytest.warns(CandidatesWarning, match="5 likeliest parents"):
+    with pytest.warns(CandidatesWarning, match="only the 5 best candidate parents"):
         model.fit(X, y)
     assert model.candidates_ == "knn"
     with pytest.raises(MemoryError, match="options chosen here need all pairs"):
         OutTreeClassifier(method="hill-climb", **FIXED).fit(X, y)
-    monkeypatch.setattr(candidates_module, "free_memory", lambda: 10**9)
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 10**9)
     model.fit(X, y)
     assert model.candidates_ == "dense"
     assert not hasattr(model, "dropped_mass_")

@@ -27,12 +27,12 @@ from outtrees.ancestry.constraints import (
     refuse_late_parents,
     row_of,
 )
-from outtrees.ancestry.memory import checked_plan
 from outtrees.ancestry.placement import place_table, read_like
 from outtrees.ancestry.posterior import Posterior, Roots
 from outtrees.ancestry.simulation import simulated
 from outtrees.candidates import Constraints, all_edges, constraints
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
+from outtrees.candidates.plan import table_plan
 from outtrees.errors import NoSpanningTreeError, RecordsError
 from outtrees.inference.stages import Track
 from outtrees.inference.validation import check_params
@@ -273,7 +273,8 @@ class Ancestry(BaseEstimator):
         check_params(self)
         self._check_generation_time()
         self.table_ = self._read(table, sequences, unsequenced)
-        plan = checked_plan(self.table_, self.candidates, self.n_candidates)
+        plan = table_plan(self.table_, self.candidates, self.n_candidates)
+        plan.check()
         columns = self._columns(distances, log_weights)
         if not columns:
             raise RecordsError(

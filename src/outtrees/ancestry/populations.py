@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from outtrees import __version__
 from outtrees._common.random import as_generator
 from outtrees.ancestry.estimator import Ancestry
+from outtrees.candidates.plan import MOST_DENSE
 from outtrees.errors import RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.io.tables import Table, to_csv
@@ -25,9 +26,6 @@ from outtrees.records import Records, read_records
 from outtrees.records.column import first_ten
 
 PARENTS, LABELS, POPULATIONS = "parents.csv", "labels.csv", "populations.csv"
-# Up to so many records all pairs take part, as in `Ancestry`. That this machine has little memory
-# left, for which `Ancestry` leaves pairs aside too, must not change results here.
-MOST_DENSE = 4000
 
 
 @dataclass(frozen=True)
@@ -165,6 +163,7 @@ def fit_population(
     records, known = unit
     ancestry, min_support = data
     model = clone(ancestry).set_params(**known, random_state=np.random.default_rng(seed))
+    # By size alone: how much memory this machine has left must not change results here.
     if model.candidates == "auto":
         model.set_params(candidates="dense" if len(records) <= MOST_DENSE else "knn")
     with warnings.catch_warnings():

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from functools import total_ordering
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,14 +27,12 @@ from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.edges import OPEN, Constraints, PossibleEdges
+from outtrees.candidates.matrix_search import MatrixCandidates
 from outtrees.candidates.scan import Scanner
 from outtrees.candidates.windows import possible_pairs, windows_of
 from outtrees.models.base import Mutation
 from outtrees.models.columns import Drift, Lineage, Reversion, Sticky, Substitution, Waiting
 from outtrees.models.columns.base import ColumnKernel
-
-if TYPE_CHECKING:  # loads scikit-learn's neighbours, which tables do not need
-    from outtrees.candidates.matrix_search import MatrixCandidates
 
 Index = NDArray[np.intp]
 

@@ -37,7 +37,8 @@ class Constraints(NamedTuple):
         """Return which edges are possible (E,)."""
         T = len(self.groups)
         known = self.known[child]
-        allowed = (child != parent) & (self.groups[child] == self.groups[parent])
+        allowed: NDArray[np.bool_] = child != parent
+        allowed &= self.groups[child] == self.groups[parent]
         allowed &= (known == OPEN) | (known == parent)
         if len(self.forbidden):
             allowed &= ~np.isin(child.astype(np.int64) * T + parent, self.forbidden)

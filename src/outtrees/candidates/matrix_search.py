@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
 from outtrees._common.types import Array
 from outtrees.candidates.links import Parts, linked
@@ -172,8 +171,8 @@ class _OutsideSearch:
     def __init__(self, mutation: Mutation, X: Array) -> None:
         self._mutation, self._X = mutation, X
         found = mutation._embeddings(X, X)
-        self._spaces = None if found is None else [s for s in found if np.ptp(s[1], axis=0).any()]
-        self._trees: list[NearestNeighbors] | None = None
+        self._spaces = [s for s in found or () if np.ptp(s[1], axis=0).any()]
+        self._trees: list[Any] = []
 
     def likeliest(self, members: Ints, outside: NDArray[np.bool_]) -> Ints:  # (n,), (T,)
         if not self._spaces:
@@ -181,20 +180,21 @@ class _OutsideSearch:
         found = [self._near(i, members, outside) for i in range(len(self._spaces))]
         weights = [self._mutation._log_excess(self._X, self._X, members, f) for f in found]
         best = np.argmax(weights, axis=0)
-        return np.array(found)[best, np.arange(len(members))]
+        return np.asarray(np.array(found)[best, np.arange(len(members))], dtype=np.intp)
 
     def _near(self, space: int, members: Ints, outside: NDArray[np.bool_]) -> Ints:
-        children, parents = self._spaces[space]  # type: ignore[index]
+        children, parents = self._spaces[space]
         if len(members) > self._SMALL:
             others = np.flatnonzero(outside)
-            tree = NearestNeighbors(n_neighbors=1).fit(parents[others])
-            return others[tree.kneighbors(children[members], return_distance=False)[:, 0]]
-        if self._trees is None:
-            self._trees = [NearestNeighbors().fit(s[1]) for s in self._spaces]  # type: ignore[union-attr]
-        near = self._trees[space].kneighbors(
+            tree = search_tree(parents[others], 1)
+            first: Ints = tree.kneighbors(children[members], return_distance=False)[:, 0]
+            return others[first]
+        if not self._trees:
+            self._trees = [search_tree(s[1]) for s in self._spaces]
+        near: Ints = self._trees[space].kneighbors(
             children[members], len(members) + 1, return_distance=False
         )
-        return near[np.arange(len(members)), outside[near].argmax(axis=1)]
+        return np.asarray(near[np.arange(len(members)), outside[near].argmax(axis=1)])
 
     def _compared(self, members: Ints, outside: NDArray[np.bool_]) -> Ints:
         others = np.flatnonzero(outside)
@@ -219,13 +219,19 @@ def _nearest(space: tuple[Array, Array], k: int, neighbours: str) -> Ints:
 
 
 def _by_scikit_learn(children: Array, parents: Array, k: int) -> Ints:
-    found = NearestNeighbors(n_neighbors=k).fit(parents)
-    return np.asarray(found.kneighbors(children, return_distance=False))
+    return np.asarray(search_tree(parents, k).kneighbors(children, return_distance=False))
+
+
+def search_tree(points: Array, k: int = 5) -> Any:
+    """Return scikit-learn's index of the k nearest neighbours."""
+    from sklearn.neighbors import NearestNeighbors  # slow to load, and tables do without
+
+    return NearestNeighbors(n_neighbors=k).fit(points)
 
 
 def _without_self(best: Ints, rows: Ints, n_records: int, spare: int = 0) -> Ints:
     """Return the rows without the record itself; the last one goes where it is not there."""
-    own = best == rows[:, None]
+    own: NDArray[np.bool_] = best == rows[:, None]
     if spare:
         own[~own.any(axis=1), -1] = True
         return best[~own].reshape(len(best), -1)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
+from numpy.typing import NDArray
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.candidates.matrix_search import search_tree
 from outtrees.models.base import Mutation
 from outtrees.models.edges import Ints
 
@@ -134,7 +135,7 @@ def _nearest_among(spaces: list[tuple[Array, Array]], subset: Ints, m: int) -> t
     """Return the m records of a subset nearest to each record, in any of the spaces, (T, m)."""
     found = []
     for children, parents in spaces:
-        tree = NearestNeighbors(n_neighbors=m).fit(parents[subset])
+        tree = search_tree(parents[subset], m)
         found.append(subset[tree.kneighbors(children, return_distance=False)])
     near = np.sort(np.hstack(found), axis=1)
     distance = _distance(spaces, near)
@@ -157,7 +158,7 @@ def _distance(spaces: list[tuple[Array, Array]], parent: Ints) -> Array:
     return result
 
 
-def _is_in(table: Ints, rows: Ints) -> Array:  # (T, n), (T, k)
+def _is_in(table: Ints, rows: Ints) -> NDArray[np.bool_]:  # (T, n), (T, k)
     """Return whether each entry is among those of its row."""
     result = np.zeros(table.shape, dtype=bool)
     for column in rows.T:

@@ -1,24 +1,36 @@
-"""Whether a fit looks at all pairs of records or at candidates, decided before it begins."""
+"""The memory plan: which pairs a fit examines and what that needs, decided before it begins.
+
+All estimates of memory stand here: the arrays that were counted at the peak of a fit, dense or
+over candidates, of a matrix (`matrix_plan`) or of a table (`table_plan`). `Plan.check` refuses what
+does not fit before anything is allocated.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
+import numpy as np
 from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from outtrees._common.memory import free_memory
+from outtrees._common import memory
 from outtrees.candidates.matrix_search import NEIGHBOURS, nn_descent
 from outtrees.errors import Message, Option
+from outtrees.records import Records
 
-# T × T arrays at the peak of a dense fit: the weights, the engine's own, marginals, and those of
-# the components of a mixture.
-_ARRAYS = 16
-# Measured peaks of fits over candidates: edge-length arrays, elimination of neighbours in three
-# dimensions included (one that needs more is refused when its fill is known), and other bytes.
-_EDGE_ARRAYS, _RECORD_BYTES = 25, 1000
+# (T, T) arrays at the peak of a dense fit. Of a matrix: the weights, the engine's own, marginals,
+# and those of the components of a mixture. Of a table: the engine's arrays of a forest (5.5) and
+# about a dozen arrays of all pairs.
+_MATRIX_ARRAYS, _TABLE_ARRAYS = 16, 18
+# Measured peaks of fits over candidates: arrays of edge length, elimination of neighbours in three
+# dimensions included (one that needs more is refused when its fill is known), and other bytes for
+# each record.
+MATRIX_EDGE_ARRAYS, _MATRIX_RECORD_BYTES = 25, 1000
+_TABLE_EDGE_ARRAYS, _TABLE_RECORD_BYTES = 45, 3000
+MOST_DENSE = 4000  # records in a group of a table; beyond, all pairs take hours, not minutes
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "candidates": [StrOptions({"dense", "knn", "auto"})],
@@ -28,71 +40,88 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 
 class CandidatesWarning(UserWarning):
-    """A fit with candidates="auto" looks at the likeliest parents of each record only."""
+    """A fit with candidates="auto" examines the likeliest parents of each record only."""
 
 
 class Plan(NamedTuple):
-    """Which pairs of records a fit looks at, and what that needs."""
+    """Which pairs of records a fit examines, and what that needs."""
 
     way: str  # "dense" or "knn"
-    why: str  # one sentence if "auto" left pairs aside, else empty
+    why: Message  # one sentence if "auto" excludes pairs, else empty
     needed: int  # bytes
     free: int | None  # bytes, None where the system does not say
-    remedy: str = ""  # one sentence, for a plan that does not fit
+    remedy: Message  # one sentence, for a plan that does not fit
+    subject: str  # what needs the memory, as a message begins
 
     @property
     def fits(self) -> bool:
         """Whether there is as much memory as it needs, as far as the system says."""
         return self.free is None or self.needed <= self.free
 
+    def check(self) -> None:
+        """Raise MemoryError, with the remedy, unless the plan fits."""
+        memory.check_memory(self.subject, self.needed, self.remedy, self.free)
 
-def planned(
+
+def dense_bytes(
+    sizes: Sequence[int],  # of the groups
+    arrays: float,  # (n, n) arrays at the peak
+) -> int:
+    """Return the bytes of dense arrays over groups of records.
+
+    Examples
+    --------
+    >>> dense_bytes([10, 20], 2)
+    8000
+    """
+    return int(8 * arrays * sum(int(n) ** 2 for n in sizes))
+
+
+def edge_bytes(n_edges: int, edge_arrays: int, n_records: int, record_bytes: int) -> int:
+    """Return the bytes of a fit over a list of edges."""
+    return 8 * edge_arrays * n_edges + record_bytes * n_records
+
+
+# Of a matrix -------------------------------------------------------------------------------
+
+
+def matrix_plan(
     estimator: Any,
     n_records: int,
     *,
     can_be_sparse: bool = True,
     n_jobs: int | None = None,
     n_sampled: int = 0,
-    edge_arrays: int = _EDGE_ARRAYS,
-    free: int | None = None,
+    edge_arrays: int = MATRIX_EDGE_ARRAYS,
 ) -> Plan:
-    """Return "dense" or "knn" for an estimator's `candidates`, before anything is allocated.
+    """Return the plan of an estimator with `candidates` and `n_candidates`.
 
-    "auto" is dense where the arrays of a dense fit fit into the memory that is free (the machine's
-    and the control group's), `n_jobs` fits at the same time; else it is knn. Beside its candidates
-    each record has `n_sampled` parents that stand for others; `edge_arrays` is the number of arrays
-    of edge length at the peak.
+    "auto" is dense where the arrays of a dense fit fit into the memory that is free, `n_jobs` fits
+    at the same time; else it is knn. Beside its candidates each record has `n_sampled` parents that
+    stand for others; `edge_arrays` is the number of arrays of edge length at the peak.
     """
-    free = free_memory() if free is None else free
     jobs = effective_n_jobs(n_jobs)
-    dense = Plan(
-        "dense",
-        "",
-        8 * _ARRAYS * n_records**2 * jobs,
-        free,
-        Message("Use ", Option("candidates", "knn"), ", or fewer records.")
+    k = estimator.n_candidates
+    edges = n_records * (min(k, n_records) + n_sampled)
+    remedies = {
+        "dense": Message("Use ", Option("candidates", "knn"), ", or fewer records.")
         if can_be_sparse
         else Message("The options chosen here need all pairs; use fewer records or other options."),
+        "knn": Message("Use a smaller ", Option("n_candidates"), ", or fewer records."),
+    }
+    return _planned(
+        estimator.candidates if can_be_sparse or estimator.candidates == "knn" else "dense",
+        n_records,
+        k,
+        dense_bytes([n_records], _MATRIX_ARRAYS) * jobs,
+        edge_bytes(edges, edge_arrays, n_records, _MATRIX_RECORD_BYTES) * jobs,
+        remedies,
+        subject=f"{type(estimator).__name__}: ",
     )
-    only_way = estimator.candidates == "dense" or not can_be_sparse
-    if estimator.candidates != "knn" and (only_way or dense.fits):
-        return dense
-    edges = n_records * (min(estimator.n_candidates, n_records) + n_sampled)
-    needed = (8 * edge_arrays * edges + _RECORD_BYTES * n_records) * jobs
-    remedy = Message("Use a smaller ", Option("n_candidates"), ", or fewer records.")
-    if estimator.candidates == "knn":
-        return Plan("knn", "", needed, free, remedy)
-    why = Message(
-        f"{type(estimator).__name__}: {_sizes(dense, n_records)}, so each record has its "
-        f"{estimator.n_candidates} likeliest parents as candidates (",
-        Option("candidates", "knn"),
-        "); dropped_mass_ says what that leaves out",
-    )
-    return Plan("knn", why, needed, free, remedy)
 
 
-def resolved(estimator: Any, n_records: int, **options: Any) -> str:
-    """Return the way that is `planned`, with a warning where "auto" leaves pairs aside.
+def matrix_way(estimator: Any, n_records: int, **options: Any) -> str:
+    """Return "dense" or "knn" as `matrix_plan` has it; warn where "auto" excludes pairs.
 
     Raises
     ------
@@ -101,19 +130,91 @@ def resolved(estimator: Any, n_records: int, **options: Any) -> str:
     """
     if estimator.neighbours == "approximate":
         nn_descent()  # refused now, not after the first steps of a fit
-    plan = planned(estimator, n_records, **options)
-    if not plan.fits:
-        sizes = f"{type(estimator).__name__}: {_sizes(plan, n_records)}. "
-        raise MemoryError(Message(sizes, plan.remedy))
+    plan = matrix_plan(estimator, n_records, **options)
+    plan.check()
     if plan.why:
         warnings.warn(plan.why, CandidatesWarning, stacklevel=3)
     return plan.way
 
 
-def _sizes(plan: Plan, n_records: int) -> str:
-    what = "all pairs" if plan.way == "dense" else "candidates"
-    free = 0 if plan.free is None else plan.free
-    return (
-        f"{what} of {n_records:,} records need about {plan.needed / 1e9:.1f} GB; "
-        f"{free / 1e9:.1f} GB are free"
+# Of a table --------------------------------------------------------------------------------
+
+
+def table_plan(records: Records, candidates: str, n_candidates: int) -> Plan:
+    """Return the plan of an `Ancestry` of these records.
+
+    "auto" is dense where that fits into the memory that is free, and no group has more than
+    4,000 records.
+    """
+    needed, sparse = (table_bytes(records, way, n_candidates) for way in ("dense", "knn"))
+    instead = {"dense": Option("candidates", "knn"), "knn": Option("n_candidates")}
+    remedies = {
+        way: Message(
+            "Use " if way == "dense" else "Use a smaller ",
+            option,
+            ", fit groups of related records (kind 'group') or fewer records.",
+        )
+        for way, option in instead.items()
+    }
+    return _planned(
+        candidates,
+        len(records),
+        n_candidates,
+        needed,
+        sparse,
+        remedies,
+        too_long=max(_group_sizes(records), default=0) > MOST_DENSE,
     )
+
+
+def table_bytes(records: Records, way: str, n_candidates: int) -> int:
+    """Return an estimate of the bytes that a fit of these records takes at its peak."""
+    if way == "dense":
+        return dense_bytes(_group_sizes(records), _TABLE_ARRAYS)
+    cells = sum(column.values.size for column in records.columns)
+    edges = len(records) * min(n_candidates, len(records))
+    return edge_bytes(edges, _TABLE_EDGE_ARRAYS, len(records), _TABLE_RECORD_BYTES) + 24 * cells
+
+
+def _group_sizes(records: Records) -> list[int]:
+    if records.groups is None:
+        return [len(records)]
+    sizes: list[int] = np.unique(records.groups, return_counts=True)[1].tolist()
+    return sizes
+
+
+# Of both -----------------------------------------------------------------------------------
+
+
+def _planned(
+    asked: str,
+    n_records: int,
+    n_candidates: int,
+    dense: int,  # bytes
+    sparse: int,  # bytes
+    remedies: dict[str, Message],
+    *,
+    too_long: bool = False,  # whether all pairs would take very long
+    subject: str = "",
+) -> Plan:
+    free = memory.free_memory()
+    fits = free is None or dense <= free
+    way, why = asked, Message("")
+    if asked == "auto":
+        way = "dense" if fits and not too_long else "knn"
+    if asked == "auto" and way == "knn":
+        what = "take very long"
+        if not fits and free is not None:
+            what = f"need about {memory.size_text(dense)} of memory ({memory.size_text(free)} "
+            what += "are free)"
+        why = Message(
+            f"{subject}All pairs of {n_records:,} records would {what}, so only the "
+            f"{n_candidates} best candidate parents of each record take part (dropped_mass_ "
+            "reports what that leaves out); ",
+            Option("candidates", "dense"),
+            " insists on all.",
+        )
+    pairs = "all pairs" if way == "dense" else "candidates"
+    needed = dense if way == "dense" else sparse
+    text = f"{subject}{pairs} of {n_records:,} records need"
+    return Plan(way, why, needed, free, remedies[way], text)

@@ -55,8 +55,7 @@ class Proposals:
             elif isinstance(quick, Match):
                 self._by.append(self._in_time(dates, wait, quick.code))
             elif isinstance(quick, Sites):
-                found = similar_sequences(quick.codes, max(n, _SIMILAR)).index
-                self._by.append(lambda block, found=found: found[block].astype(np.intp))
+                self._by.append(self._similar(quick))
             else:
                 assert isinstance(quick, Gaps)
 
@@ -97,6 +96,11 @@ class Proposals:
             return np.where(inside & same, found, -1)
 
         return propose
+
+    def _similar(self, quick: Sites) -> Callable[[Index], Index]:
+        """Propose the records with the most similar sequences."""
+        found = similar_sequences(quick.codes, max(self._n, _SIMILAR)).index
+        return lambda block: found[block].astype(np.intp)
 
     def _near(self, quick: Metric) -> Callable[[Index], Index]:
         """Propose the n nearest records of a column of numbers."""

@@ -18,7 +18,6 @@ from outtrees.models.columns.quick import Gaps, Match, Metric, Quick, Sites
 
 Index = NDArray[np.intp]
 
-_METRIC_PARENT = 8  # where the parents' numbers stand among the arguments of the loops
 _FAR = 16.0  # nats below a record's best parent: others are no candidates
 
 
@@ -29,6 +28,76 @@ class BestParents(NamedTuple):
     parent: Index  # (E,)
     score: Array  # (E,), log p(child | parent) as far as it decides the order
     possible: Index  # (n,), how many parents each of the records could have
+
+
+class Rules(NamedTuple):
+    """Which parents are possible at all."""
+
+    ties: bool  # whether equal dates are possible
+    strict: bool  # whether dates must be in order
+    early: bool  # whether parents before the window are possible, if implausible
+    forbidden: NDArray[np.int64]  # forbidden parents of each record, one list after the other
+    forbidden_first: Index  # (T + 1,), where each list begins
+
+
+# What the compiled loops read of the columns. `two` holds (log(1 − ε), log ε + background,
+# background) of each record's cells; K is the number of links, C that of columns of a kind.
+
+
+class Dates(NamedTuple):
+    """The column of dates, if there is one; see `models.columns.quick.Gaps`."""
+
+    present: bool
+    cells: Array  # (T, 4), start, end, half-width, whether the record goes on
+    tables: Array  # (2, K, n), log-probabilities of waits, of closed and of open records
+    step: float
+    unit: float
+    two: Array  # (T, 3)
+
+
+class Metrics(NamedTuple):
+    """Columns of numbers, the D numbers of all of them side by side."""
+
+    child: Array  # (K, T, D)
+    parent: Array  # (K, T, D); (K, D, T) in the order of the windows for the loops
+    first: Index  # (C + 1,), where the numbers of each column begin
+    constant: Array  # (K, C)
+    two: Array  # (C, T, 3)
+
+
+class Matches(NamedTuple):
+    """Columns of categories."""
+
+    code: NDArray[np.int32]  # (C, T)
+    same: Array  # (K, C, levels)
+    other: Array  # (K, C, levels)
+    two: Array  # (C, T, 3)
+
+
+class SitePlanes(NamedTuple):
+    """Columns of sequences, letters packed into bits, 64 sites a word."""
+
+    bits: NDArray[np.uint64]  # (T, words)
+    known: NDArray[np.uint64]  # (C, T, words)
+    read: NDArray[np.int64]  # (C, T)
+    first: Index  # (C + 1,), where the words of each column begin
+    planes: Index  # (C,), bits of a letter
+    same: Array  # (K, C)
+    change: Array  # (K, C)
+    unread: Array  # (C,)
+    constant: Array  # (K, C)
+    two: Array  # (C, T, 3)
+
+
+class Columns(NamedTuple):
+    """All columns, the cheapest kinds first."""
+
+    log_steps: Array  # (K,)
+    dates: Dates
+    metrics: Metrics
+    matches: Matches
+    sites: SitePlanes
+    rest: Array  # (K,), the most that matches and sites can add to dates and metrics
 
 
 class Scanner:
@@ -59,7 +128,7 @@ class Scanner:
         for q, ways in zip(quick, two, strict=True):
             if isinstance(q, Metric):
                 ways[:, 0] += q.shift
-        self._arguments = _arguments(lineage, quick, two, len(values[0]))
+        self._columns = _columns(lineage, quick, two, len(values[0]))
 
     @staticmethod
     def can(lineage: Lineage) -> bool:
@@ -95,22 +164,21 @@ class Scanner:
         far = _FAR if far is None else far
         T = len(given.groups)
         waiting = next((k for k in self.lineage.kernels if isinstance(k, Waiting)), None)
-        strict = waiting is not None and waiting.strict
-        ties = waiting is not None and waiting.ties
-        early = waiting is None or waiting.table is None
-        forbidden = given.forbidden % T
-        first = np.searchsorted(given.forbidden // T, np.arange(T + 1))
-
-        # Numbers of parents in the order of the windows, so that whole windows are read at once.
-        arguments = list(self._arguments)
-        arguments[_METRIC_PARENT] = np.ascontiguousarray(
-            arguments[_METRIC_PARENT][:, windows.order].transpose(0, 2, 1)
+        rules = Rules(
+            ties=waiting is not None and waiting.ties,
+            strict=waiting is not None and waiting.strict,
+            early=waiting is None or waiting.table is None,
+            forbidden=given.forbidden % T,
+            forbidden_first=np.searchsorted(given.forbidden // T, np.arange(T + 1)),
         )
+        # Numbers of parents in the order of the windows, so that whole windows are read at once.
+        metrics = self._columns.metrics
+        ordered = np.ascontiguousarray(metrics.parent[:, windows.order].transpose(0, 2, 1))
+        columns = self._columns._replace(metrics=metrics._replace(parent=ordered))
 
-        def run(block: Index) -> tuple[Array, ...]:
-            return best_parents(
-                block, n, far, *windows, ties, strict, early, forbidden, first, *arguments
-            )
+        def run(block: Index) -> tuple[NDArray[Any], ...]:
+            found: tuple[NDArray[Any], ...] = best_parents(block, n, far, windows, rules, columns)
+            return found
 
         workers = _processors()
         most = max(int(windows.sizes[children].sum()) // (8 * workers), 1)
@@ -139,10 +207,10 @@ def _processors() -> int:
         return os.cpu_count() or 1
 
 
-def _arguments(
+def _columns(
     lineage: Lineage, quick: Sequence[Quick | None], two: Sequence[Array], T: int
-) -> tuple[Any, ...]:
-    """Return the columns as `best_parents` wants them, the cheapest kinds first."""
+) -> Columns:
+    """Return the columns as `best_parents` reads them."""
     K = lineage.generations
     with np.errstate(divide="ignore"):
         log_steps = np.log(np.asarray(lineage.step_weights, dtype=np.float64))
@@ -150,14 +218,14 @@ def _arguments(
     metrics = [(q, t) for q, t in zip(quick, two, strict=True) if isinstance(q, Metric)]
     matches = [(q, t) for q, t in zip(quick, two, strict=True) if isinstance(q, Match)]
     sites = [(q, t) for q, t in zip(quick, two, strict=True) if isinstance(q, Sites)]
-    rest = np.array([_most(q, t) for q, t in (*matches, *sites)]).reshape(-1, K).sum(axis=0)
-    return (
+    most = [*(_most(q, t) for q, t in matches), *(_most(q, t) for q, t in sites)]
+    return Columns(
         log_steps,
-        *_gap_arguments(gaps, K),
-        *_metric_arguments(metrics, K, T),
-        *_match_arguments(matches, K, T),
-        *_site_arguments(sites, K, T),
-        rest,
+        _dates(gaps, K),
+        _metrics(metrics, K, T),
+        _matches(matches, K, T),
+        _sites(sites, K, T),
+        np.array(most).reshape(-1, K).sum(axis=0),
     )
 
 
@@ -168,39 +236,39 @@ def _most(quick: Match | Sites, two: Array) -> Array:
     else:
         follows = quick.constant  # every other site costs something
     # Without a parent's cell the background alone counts, without the child's nothing does.
-    return np.maximum(follows, max(float(two[:, 1:].max()), 0.0))
+    return np.asarray(np.maximum(follows, max(float(two[:, 1:].max()), 0.0)))
 
 
-def _gap_arguments(gaps: list[tuple[Gaps, Array]], K: int) -> tuple[Any, ...]:
+def _dates(gaps: list[tuple[Gaps, Array]], K: int) -> Dates:
     if not gaps:
         none = np.zeros((2, K, 2))
-        return False, np.zeros((1, 4)), none, 1.0, 1.0, np.zeros((1, 3))
+        return Dates(False, np.zeros((1, 4)), none, 1.0, 1.0, np.zeros((1, 3)))
     quick, two = gaps[0]  # `model_columns` allows one column of dates
     cells = np.column_stack([quick.start, quick.end, quick.width, quick.is_open.astype(float)])
     cells[np.isnan(cells).any(axis=1)] = np.nan
     tables = np.array([quick.closed, quick.still_open])
-    return True, cells, tables, quick.step, quick.unit, two
+    return Dates(True, cells, tables, quick.step, quick.unit, two)
 
 
-def _metric_arguments(metrics: list[tuple[Metric, Array]], K: int, T: int) -> tuple[Any, ...]:
+def _metrics(metrics: list[tuple[Metric, Array]], K: int, T: int) -> Metrics:
     child = np.concatenate([np.zeros((K, T, 0)), *(q.child for q, _ in metrics)], axis=2)
     parent = np.concatenate([np.zeros((K, T, 0)), *(q.parent for q, _ in metrics)], axis=2)
     first = np.cumsum([0, *(q.child.shape[2] for q, _ in metrics)])
     constant = np.array([q.constant for q, _ in metrics]).reshape(-1, K).T
     two = np.array([t for _, t in metrics]).reshape(-1, T, 3)
-    return child, parent, first, np.ascontiguousarray(constant), two
+    return Metrics(child, parent, first, np.ascontiguousarray(constant), two)
 
 
-def _match_arguments(matches: list[tuple[Match, Array]], K: int, T: int) -> tuple[Any, ...]:
+def _matches(matches: list[tuple[Match, Array]], K: int, T: int) -> Matches:
     code = np.array([q.code for q, _ in matches], dtype=np.int32).reshape(-1, T)
     levels = max((q.same.shape[1] for q, _ in matches), default=1)
     same, other = np.zeros((K, len(matches), levels)), np.zeros((K, len(matches), levels))
     for c, (q, _) in enumerate(matches):
         same[:, c, : q.same.shape[1]], other[:, c, : q.same.shape[1]] = q.same, q.other
-    return code, same, other, np.array([t for _, t in matches]).reshape(-1, T, 3)
+    return Matches(code, same, other, np.array([t for _, t in matches]).reshape(-1, T, 3))
 
 
-def _site_arguments(sites: list[tuple[Sites, Array]], K: int, T: int) -> tuple[Any, ...]:
+def _sites(sites: list[tuple[Sites, Array]], K: int, T: int) -> SitePlanes:
     """Pack letters into bits: each plane holds one bit of every site, 64 sites a word."""
     planes, packed = [], []
     for quick, _ in sites:
@@ -214,19 +282,20 @@ def _site_arguments(sites: list[tuple[Sites, Array]], K: int, T: int) -> tuple[A
     for c, words in enumerate(known):
         masks[c, :, : words.shape[1]] = words
     first = np.cumsum([0, *(words.shape[1] for words in packed)])
-    return (
-        np.concatenate([np.zeros((T, 0), dtype=np.uint64), *packed], axis=1),
-        masks,
-        np.array([(q.codes != 255).sum(axis=1) for q, _ in sites], dtype=np.int64).reshape(-1, T),
-        first,
-        np.array(planes, dtype=np.intp),
-        *(
-            np.ascontiguousarray(np.array(rows).reshape(-1, K).T)
-            for rows in ([q.same for q, _ in sites], [q.change for q, _ in sites])
-        ),
-        np.array([q.unread for q, _ in sites]),
-        np.ascontiguousarray(np.array([q.constant for q, _ in sites]).reshape(-1, K).T),
-        np.array([t for _, t in sites]).reshape(-1, T, 3),
+    rows = {
+        name: np.ascontiguousarray(np.array([getattr(q, name) for q, _ in sites]).reshape(-1, K).T)
+        for name in ("same", "change", "constant")
+    }
+    read = [(q.codes != 255).sum(axis=1) for q, _ in sites]
+    return SitePlanes(
+        bits=np.concatenate([np.zeros((T, 0), dtype=np.uint64), *packed], axis=1),
+        known=masks,
+        read=np.array(read, dtype=np.int64).reshape(-1, T),
+        first=first,
+        planes=np.array(planes, dtype=np.intp),
+        unread=np.array([q.unread for q, _ in sites]),
+        two=np.array([t for _, t in sites]).reshape(-1, T, 3),
+        **rows,
     )
 
 

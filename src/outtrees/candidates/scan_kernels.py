@@ -52,58 +52,58 @@ def _rise(scores, records, at):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _wait(t, slack, still_open, k, gap_tables, gap_step, gap_unit):  # type: ignore[no-untyped-def]
+def _wait(t, slack, still_open, k, dates):  # type: ignore[no-untyped-def]
     """Return the log-probability of a time t ± slack from end to date, −inf if it is impossible."""
-    n = gap_tables.shape[2]
+    tables, step = dates.tables, dates.step
+    n = tables.shape[2]
     if slack == 0.0:
-        if t < 0 or (t == 0 and gap_unit == 0):
+        if t < 0 or (t == 0 and dates.unit == 0):
             return -np.inf
-        place = np.int64(t / gap_step + 0.5)
+        place = np.int64(t / step + 0.5)
         if place < n:
-            return gap_tables[still_open, k, place]
+            return tables[still_open, k, place]
         # Beyond the table the logs go on falling as they last did.
-        last = gap_tables[still_open, k, n - 1]
+        last = tables[still_open, k, n - 1]
         if last == -np.inf:
             return last
-        return last + (last - gap_tables[still_open, k, n - 2]) * (place - n + 1)
+        return last + (last - tables[still_open, k, n - 2]) * (place - n + 1)
     if t + slack < 0:
         return -np.inf
-    first = max(np.int64((t - slack) / gap_step + 0.5), 0)
-    last_place = np.int64((t + slack) / gap_step + 0.5)
+    first = max(np.int64((t - slack) / step + 0.5), np.int64(0))
+    last_place = np.int64((t + slack) / step + 0.5)
     if first >= n:
-        last = gap_tables[still_open, k, n - 1]
+        last = tables[still_open, k, n - 1]
         best = last
         if last > -np.inf:
-            best += (last - gap_tables[still_open, k, n - 2]) * (first - n + 1)
+            best += (last - tables[still_open, k, n - 2]) * (first - n + 1)
     else:
         best = -np.inf
-        for place in range(first, min(last_place, n - 1) + 1):
-            best = max(best, gap_tables[still_open, k, place])
+        for at in range(first, min(last_place, n - 1) + 1):
+            best = max(best, tables[still_open, k, at])
     if still_open == 1:
         return best
-    unit = gap_unit if gap_unit > 0 else gap_step
+    unit = dates.unit if dates.unit > 0 else step
     return best - np.log((2 * slack + unit) / unit)
 
 
 @compiled
-def _add_waits(
-    out, reached, n_out, k, u, from_, to, in_order, strict, ties, gap_tables, gap_step, gap_unit,
-    gap_cells, gap_two,
-):  # fmt: skip  # type: ignore[no-untyped-def]
-    """Put what dates say of the listed records into out, and mark who may be a parent by them."""
-    date, width, still_open = gap_cells[u, 0], gap_cells[u, 2], int(gap_cells[u, 3] > 0)
-    follows, floor, alone = gap_two[u, 0], gap_two[u, 1], gap_two[u, 2]
+def _add_waits(out, reached, n_out, k, u, from_, to, ends, rules, dates):  # type: ignore[no-untyped-def]
+    """Write the dates' terms for the listed records into out; mark possible parents in reached."""
+    cells, two = dates.cells, dates.two
+    strict, ties = rules.strict, rules.ties
+    date, width, still_open = cells[u, 0], cells[u, 2], int(cells[u, 3] > 0)
+    follows, floor, alone = two[u, 0], two[u, 1], two[u, 2]
     if np.isnan(date):
         for j in range(to - from_):
             out[n_out + j] = 0.0
             reached[n_out + j] = True
         return
-    per_step = 1.0 / gap_step
-    n = gap_tables.shape[2]
-    table = gap_tables[still_open, k]
+    per_step = 1.0 / dates.step
+    n = dates.tables.shape[2]
+    table = dates.tables[still_open, k]
     for j in range(to - from_):
-        t = date - in_order[from_ + j, 0]
-        slack = width + in_order[from_ + j, 1]
+        t = date - ends[from_ + j, 0]
+        slack = width + ends[from_ + j, 1]
         if np.isnan(t):
             out[n_out + j] = alone
             reached[n_out + j] = True
@@ -114,7 +114,7 @@ def _add_waits(
         elif t == 0 and slack == 0 and strict and not ties:
             wait = -np.inf
         else:
-            wait = _wait(t, slack, still_open, k, gap_tables, gap_step, gap_unit)
+            wait = _wait(t, slack, still_open, k, dates)
         if wait > -np.inf or not strict:
             reached[n_out + j] = True
         out[n_out + j] = max(wait + follows, floor)
@@ -122,7 +122,7 @@ def _add_waits(
 
 @compiled
 def _add_metric(out, n_out, from_, to, child, parents, constant, two):  # type: ignore[no-untyped-def]
-    """Add what one column of numbers says of the listed records; parents (D, T) in their order."""
+    """Add the term of one column of numbers for the listed records; parents (D, T) in order."""
     if np.isnan(child[0]):
         return
     follows, floor, alone = two[0] + constant, two[1], two[2]
@@ -137,34 +137,30 @@ def _add_metric(out, n_out, from_, to, child, parents, constant, two):  # type: 
 
 
 @compiled
-def best_parents(
-    children, n, far,  # records whose parents are sought; how many at most, how far below the best
-    order, begin, undated, low, high,  # windows, see windows.py
-    ties, strict,  # whether equal dates are possible; whether dates must be in order
-    early,  # whether parents before the window are possible, if implausible
-    forbidden, forbidden_first,  # forbidden parents of each record, as lists one after the other
-    log_steps,  # (K,)
-    has_gaps, gap_cells, gap_tables, gap_step, gap_unit, gap_two,
-    metric_child, metric_parent, metric_first, metric_constant, metric_two,
-    match_code, match_same, match_other, match_two,
-    site_bits, site_known, site_read, site_first, site_planes, site_same, site_change, site_unread,
-    site_constant, site_two,
-    rest,  # (K,), the most that matches and sites can add to dates and metrics
-):  # fmt: skip  # type: ignore[no-untyped-def]
+def best_parents(children, n, far, windows, rules, columns):  # type: ignore[no-untyped-def]
     """Return the best parents of each child, their scores, how many, and how many are possible.
 
-    A score is the log of the largest term over numbers of links, each column being what it says of
-    the parent or its background, whichever is more. ``*_two`` hold (log(1 − ε), log ε + background,
-    background) for each record. Dates and metrics are computed for whole windows; matches and
-    sites only for parents that can still be among the best n.
+    At most n of each child, and none `far` nats below its best. Windows, Rules and Columns are
+    those of `windows` and `scan`. A score is the log of the largest term over numbers of links,
+    each column being its term for the parent or its background, whichever is more. Dates and
+    metrics are computed for whole windows; matches and sites only for parents that can still be
+    among the best n.
     """
+    order, begin, undated, low, high = windows
+    forbidden, forbidden_first = rules.forbidden, rules.forbidden_first
+    log_steps, rest = columns.log_steps, columns.rest
+    dates, metrics, matches, sites = columns.dates, columns.metrics, columns.matches, columns.sites
+    has_dates = dates.present
+    match_code, match_two = matches.code, matches.two
+    site_bits, site_known, site_first = sites.bits, sites.known, sites.first
+    site_planes, site_two = sites.planes, sites.two
     K = len(log_steps)
     N = len(children)
     parents = np.full((N, n), -1, np.int32)
     scores = np.full((N, n), -np.inf)
     found = np.zeros(N, np.int32)
     possible = np.zeros(N, np.int64)
-    n_metrics, n_matches, n_sites = len(metric_first) - 1, len(match_code), len(site_first) - 1
+    n_metrics, n_matches, n_sites = len(metrics.first) - 1, len(match_code), len(site_first) - 1
     most = 0
     for i in range(N):
         u = children[i]
@@ -172,38 +168,32 @@ def best_parents(
     first = np.empty((K, most))  # what dates and metrics say
     reached = np.empty(most, np.bool_)  # whether dates are in a possible order
     ends = np.empty((len(order), 2))  # end and half-width, in the order of the windows
-    if has_gaps:
+    if has_dates:
         for place in range(len(order)):
-            ends[place, 0] = gap_cells[order[place], 1]
-            ends[place, 1] = gap_cells[order[place], 2]
+            ends[place, 0] = dates.cells[order[place], 1]
+            ends[place, 1] = dates.cells[order[place], 2]
     for i in range(N):
         u = children[i]
         head = undated[u] - begin[u]
         size = head + high[u] - low[u]
         for j in range(size):
-            reached[j] = not has_gaps
+            reached[j] = not has_dates
         for k in range(K):
             out = first[k]
-            if has_gaps:
-                _add_waits(
-                    out, reached, 0, k, u, begin[u], undated[u], ends, strict, ties, gap_tables,
-                    gap_step, gap_unit, gap_cells, gap_two,
-                )  # fmt: skip
-                _add_waits(
-                    out, reached, head, k, u, low[u], high[u], ends, strict, ties, gap_tables,
-                    gap_step, gap_unit, gap_cells, gap_two,
-                )  # fmt: skip
+            if has_dates:
+                _add_waits(out, reached, 0, k, u, begin[u], undated[u], ends, rules, dates)
+                _add_waits(out, reached, head, k, u, low[u], high[u], ends, rules, dates)
             else:
                 for j in range(size):
                     out[j] = 0.0
             for c in range(n_metrics):
-                a, b = metric_first[c], metric_first[c + 1]
-                child = metric_child[k, u, a:b]
-                listed = metric_parent[k, a:b]
-                two, constant = metric_two[c, u], metric_constant[k, c]
+                a, b = metrics.first[c], metrics.first[c + 1]
+                child = metrics.child[k, u, a:b]
+                listed = metrics.parent[k, a:b]
+                two, constant = metrics.two[c, u], metrics.constant[k, c]
                 _add_metric(out, 0, begin[u], undated[u], child, listed, constant, two)
                 _add_metric(out, head, low[u], high[u], child, listed, constant, two)
-        possible[i] = low[u] - undated[u] if early else 0
+        possible[i] = low[u] - undated[u] if rules.early else 0
         threshold = best = -np.inf
         filled = 0
         some_forbidden = forbidden_first[u] < forbidden_first[u + 1]
@@ -239,7 +229,7 @@ def best_parents(
                     if b < 0:
                         total += match_two[c, u, 2]
                     else:
-                        value = match_same[k, c, a] if a == b else match_other[k, c, a]
+                        value = matches.same[k, c, a] if a == b else matches.other[k, c, a]
                         total += max(value + match_two[c, u, 0], match_two[c, u, 1])
                 for c in range(n_sites):
                     different, unread = np.uint64(0), np.uint64(0)
@@ -250,12 +240,13 @@ def best_parents(
                         for p in range(site_planes[c]):
                             at = site_first[c] + p * n_words + w
                             differs |= site_bits[u, at] ^ site_bits[v, at]
-                        different += _ones(differs & mine & theirs)
+                        # numba fills in the first argument
+                        different += _ones(differs & mine & theirs)  # type: ignore[call-arg]
                         unread += _ones(mine & ~theirs)
                     unlike, lacking = np.int64(different), np.int64(unread)
-                    value = site_constant[k, c] + unlike * site_change[k, c]
-                    value += (site_read[c, u] - lacking - unlike) * site_same[k, c]
-                    value += lacking * site_unread[c]
+                    value = sites.constant[k, c] + unlike * sites.change[k, c]
+                    value += (sites.read[c, u] - lacking - unlike) * sites.same[k, c]
+                    value += lacking * sites.unread[c]
                     total += max(value + site_two[c, u, 0], site_two[c, u, 1])
                 score = max(score, total)
             if not score > threshold:

@@ -205,4 +205,5 @@ class _TableLinks:
         by_part = lone[np.argsort(part[lone], kind="stable")]
         parts_there = part[by_part]
         rank = np.arange(len(by_part)) - np.searchsorted(parts_there, parts_there)
-        return by_part[(rank < _FROM_EACH) & (given.known[by_part] == OPEN)]
+        kept = (rank < _FROM_EACH) & (given.known[by_part] == OPEN)
+        return np.asarray(by_part[kept], dtype=np.intp)

@@ -89,7 +89,7 @@ def date_windows(
         begin = np.searchsorted(ordered, groups, side="left")
         return Windows(order, begin, begin, begin, np.searchsorted(ordered, groups, side="right"))
     start, end, width = dates[:, 0], np.maximum(dates[:, 0], dates[:, 1]), dates[:, 2]
-    known = ~np.isnan(dates).any(axis=1)
+    known = np.asarray(~np.isnan(dates).any(axis=1))
     earliest = np.where(known, end - width, -np.inf)
     order = np.lexsort((earliest, groups))
     longest = np.inf

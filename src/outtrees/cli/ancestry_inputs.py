@@ -217,13 +217,13 @@ def _cost(records: Records, options: Mapping[str, Any]) -> tuple[Cost, str]:
     """Return what the run will cost, and a sentence if not all pairs take part."""
     import numpy as np
 
-    from outtrees.ancestry.memory import planned
+    from outtrees.candidates.plan import table_plan
     from outtrees.records.column import counted
 
     groups = [len(records)]
     if records.groups is not None:
         groups = np.unique(records.groups, return_counts=True)[1].tolist()
-    plan = planned(records, options["candidates"], options["n_candidates"])
+    plan = table_plan(records, options["candidates"], options["n_candidates"])
     smaller = "--candidates knn" if plan.way == "dense" else "a smaller --n-candidates"
     remedy = (
         f"Use {smaller}, split the records with --group, give fewer, or use a machine with more "

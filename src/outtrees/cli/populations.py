@@ -113,15 +113,15 @@ def _cost(populations: Populations, whole: Cost, options: Mapping[str, Any]) -> 
 
 def _memory(records: Records, options: Mapping[str, Any]) -> int:
     """Return the bytes that one population takes here."""
-    from outtrees.ancestry.memory import candidate_bytes, needed_bytes
     from outtrees.ancestry.populations import MOST_DENSE
+    from outtrees.candidates.plan import table_bytes
 
     if options["scheduler"] is not None:  # fitted elsewhere, cut out and packed here
         return 24 * sum(column.values.size for column in records.columns)
     way = options["candidates"]
-    if way == "dense" or (way == "auto" and len(records) <= MOST_DENSE):
-        return needed_bytes(records)
-    return candidate_bytes(records, options["n_candidates"])
+    if way == "auto":
+        way = "dense" if len(records) <= MOST_DENSE else "knn"
+    return table_bytes(records, way, options["n_candidates"])
 
 
 def _tell(screen: Screen, found: Any) -> None:

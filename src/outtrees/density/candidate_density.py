@@ -11,7 +11,7 @@ from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
 from outtrees.candidates.matrix_search import matrix_candidates
 from outtrees.candidates.parent_sample import n_sampled
-from outtrees.candidates.plan import Plan, planned, resolved
+from outtrees.candidates.plan import Plan, matrix_plan, matrix_way
 from outtrees.errors import ArgumentError, Option
 from outtrees.imputation.imputer_density import FittedTrees
 from outtrees.inference.candidate_em import N_OTHERS
@@ -29,7 +29,7 @@ def density_plan(model: Any, n_records: int, hidden: bool) -> Plan:
 
     `hidden`: some cells are missing, and will be integrated out.
     """
-    return planned(model, n_records, **_memory_options(model, n_records, hidden))
+    return matrix_plan(model, n_records, **_memory_options(model, n_records, hidden))
 
 
 def _memory_options(model: Any, n_records: int, hidden: bool) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class ListedTrees(FittedTrees):
                 Option("candidates", "dense"),
                 ", or fill the cells in with OutTreeImputer first",
             )
-        self.candidates_ = resolved(self, len(X), **_memory_options(self, len(X), hidden))
+        self.candidates_ = matrix_way(self, len(X), **_memory_options(self, len(X), hidden))
 
     def _listed(self, mutation: Mutation, X: Array) -> float:
         """Keep the list of edges and what it leaves out; return the bound of the likelihood."""

@@ -7,7 +7,7 @@ from typing import Any
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
 from outtrees.candidates.matrix_search import matrix_candidates
-from outtrees.candidates.plan import Plan, planned, resolved
+from outtrees.candidates.plan import Plan, matrix_plan, matrix_way
 from outtrees.errors import ArgumentError, Option
 from outtrees.labels import LabelModel
 from outtrees.labels.candidate_model import CandidateLabelModel
@@ -23,7 +23,7 @@ _EDGE_ARRAYS = 150  # measured peak: an elimination that keeps what drawing tree
 
 def labels_plan(model: Any, n_records: int) -> Plan:
     """Return which pairs a fit of an `OutTreeClassifier` will look at, and what that needs."""
-    return planned(model, n_records, **_memory_options(model))
+    return matrix_plan(model, n_records, **_memory_options(model))
 
 
 def _memory_options(model: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class ListedLabels(FoundLabels):
                 f"method={self.method!r}, joint={self.joint!r}; change them, or use ",
                 Option("candidates", "dense"),
             )
-        return resolved(self, n_records, **_memory_options(self))
+        return matrix_way(self, n_records, **_memory_options(self))
 
     def _listed(
         self, mutations: AttributeMutations, known: Any, marginal: Array, seed: int

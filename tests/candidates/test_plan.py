@@ -1,0 +1,62 @@
+"""The memory plan: dense or candidates, for matrices and tables."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from outtrees.candidates.plan import dense_bytes, matrix_plan, table_bytes, table_plan
+from outtrees.records import read_records
+
+MODEL = SimpleNamespace(candidates="auto", n_candidates=10, neighbours="exact")
+
+
+@pytest.fixture
+def free(monkeypatch):
+    return lambda n: monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: n)
+
+
+def records(n, groups=1):
+    return read_records(
+        {"id": [f"r{i}" for i in range(n)], "x": [0.5 * i for i in range(n)],
+         "family": [f"f{i % groups}" for i in range(n)]},
+        id="id", kinds={"family": "group"},
+    )  # fmt: skip
+
+
+def test_auto_is_dense_as_long_as_that_fits(free):
+    needed = dense_bytes([100], 16)
+    free(needed)
+    plan = matrix_plan(MODEL, 100)
+    assert (plan.way, plan.why, plan.needed) == ("dense", "", needed)
+    free(needed - 1)
+    plan = matrix_plan(MODEL, 100)
+    assert plan.way == "knn"
+    assert plan.needed < needed
+    assert "only the 10 best candidate parents" in plan.why
+    assert plan.why.options[0].value == "dense"
+    plan.check()
+
+
+def test_groups_need_less_than_one_family(free):
+    free(None)
+    assert table_bytes(records(40, 4), "dense", 5) == table_bytes(records(40), "dense", 5) / 4
+    assert table_plan(records(40), "dense", 5).fits  # nobody knows
+
+
+@pytest.mark.parametrize("way", ["dense", "knn"])
+def test_what_does_not_fit_is_refused_with_its_remedy(free, way):
+    free(1000)
+    model = SimpleNamespace(**{**vars(MODEL), "candidates": way})
+    words = {"dense": "Use candidates='knn'", "knn": "Use a smaller n_candidates"}[way]
+    for plan in (matrix_plan(model, 100), table_plan(records(30), way, 5)):
+        with pytest.raises(MemoryError, match=rf"need about .* are free\. {words}"):
+            plan.check()
+
+
+def test_large_groups_take_candidates_for_the_time_they_take(free, monkeypatch):
+    free(None)
+    monkeypatch.setattr("outtrees.candidates.plan.MOST_DENSE", 29)
+    assert table_plan(records(58, 2), "auto", 5).way == "dense"
+    plan = table_plan(records(30), "auto", 5)
+    assert plan.way == "knn"
+    assert plan.why.startswith("All pairs of 30 records would take very long")
