@@ -8,8 +8,14 @@ from scipy.stats import multivariate_normal
 from oracles.hidden_cells import enumerated
 from outtrees.datasets import make_out_tree
 from outtrees.imputation import HiddenFit, fit_hidden
-from outtrees.imputation.cloud import draw_cloud, expected_cells, fit_cloud
-from outtrees.imputation.em import from_codes, in_codes, start_hidden
+from outtrees.imputation.em import (
+    draw_cloud,
+    expected_cells,
+    fit_cloud,
+    from_codes,
+    in_codes,
+    start_hidden,
+)
 from outtrees.imputation.model import hidden_model
 from outtrees.imputation.sampler import HiddenSampler
 from outtrees.imputation.statistics import PairStatistics, refit

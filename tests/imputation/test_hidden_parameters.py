@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import invwishart
 
-from outtrees.imputation.parameters import PosteriorDraw, draw_covariance
+from outtrees.imputation.statistics import PosteriorDraw, draw_covariance
 from outtrees.models import CategoricalMutation, GaussianMutation, MixtureMutation
 from outtrees.models.regression import PairMoments
 

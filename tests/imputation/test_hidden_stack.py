@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from outtrees.imputation.dummies import Dummies
-from outtrees.imputation.leaves import draw_rows, leaf_cells
+from outtrees.imputation.leaves import leaf_cells
 from outtrees.imputation.model import hidden_model
+from outtrees.imputation.sampler import draw_rows
 from outtrees.imputation.stack import (
     Candidate,
+    Dummies,
     Table,
     default_candidates,
     stack_cells,

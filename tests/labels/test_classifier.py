@@ -361,11 +361,11 @@ def test_minus_one_as_a_class():
 
 
 def test_chains_that_disagree_are_reported(monkeypatch):
-    from outtrees.labels import classifier_fitting
+    from outtrees.labels import classifier
 
-    original = classifier_fitting.average_labels
+    original = classifier.average_labels
     monkeypatch.setattr(
-        classifier_fitting,
+        classifier,
         "average_labels",
         lambda *a, **k: replace(original(*a, **k), r_hat=1.7, standard_error=np.full(1, 0.2)),
     )

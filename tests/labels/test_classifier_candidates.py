@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import issparse
 
 from outtrees.candidates.plan import CandidatesWarning
-from outtrees.labels import classifier_candidates
+from outtrees.labels import classifier
 from outtrees.labels.classifier import OutTreeClassifier
 
 FEW = {"n_chains": 2, "n_draws": 30, "burn_in": 5, "random_state": 0}
@@ -65,7 +65,7 @@ def test_settings_are_the_dense_ones_where_records_are_few():
 
 
 def test_settings_are_chosen_in_neighbourhoods_where_records_are_many(monkeypatch):
-    monkeypatch.setattr(classifier_candidates, "_CHOICE_RECORDS", 30)
+    monkeypatch.setattr(classifier, "_CHOICE_RECORDS", 30)
     X, y, truth = moons(40, n_known=12)
     model = OutTreeClassifier(candidates="knn", n_candidates=6, **FEW).fit(X, y)
     assert model.choice_ is not None

@@ -17,7 +17,7 @@ from outtrees.labels import (
     weigh_trees,
 )
 from outtrees.labels.importance import TreeProposal
-from outtrees.labels.prediction import leaf_label_distributions
+from outtrees.labels.model import leaf_label_distributions
 
 KNOWN = np.array([0, -1, 1, -1, -1])
 

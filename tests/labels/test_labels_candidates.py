@@ -6,8 +6,8 @@ import pytest
 from oracles.labellings import FORMS, enumerate_labels, random_model
 from outtrees.labels import average_edges, label_posterior, weigh_trees
 from outtrees.labels import posterior as posterior_module
-from outtrees.labels.candidate_model import CandidateLabelModel
 from outtrees.labels.choice import neighbourhoods
+from outtrees.labels.model import CandidateLabelModel
 from outtrees.labels.refitting import AttributeMutations
 from outtrees.models import GaussianMutation
 from outtrees.models.edges import EdgeList

@@ -6,8 +6,8 @@ import pytest
 from oracles.labellings import FORMS, enumerate_labels, random_model
 from oracles.weightings import clusters
 from outtrees.labels import LabelModel, climb_labels
+from outtrees.labels.climbing import Flips
 from outtrees.labels.flip_kernels import judge
-from outtrees.labels.flips import Flips
 
 
 def exact_change(model, labels, t, label):

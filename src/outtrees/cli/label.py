@@ -79,7 +79,7 @@ def command(**options: Any) -> None:
     from outtrees.cli.inputs import load_records
     from outtrees.cli.outputs import csv_writer, model_writer, name_files, where_whole, write_files
     from outtrees.cli.running import estimator, running, tell_dropped_mass, tell_records
-    from outtrees.labels.classifier_candidates import labels_plan
+    from outtrees.labels.classifier import labels_plan
 
     with running("label", options) as screen:
         OutTreeClassifier = estimator("outtrees.labels.classifier", "OutTreeClassifier")

@@ -12,8 +12,6 @@ from scipy.special import logsumexp
 from outtrees._common.types import Array
 from outtrees.imputation.model import HiddenModel
 
-Ints = NDArray[np.intp]
-
 _CELLS_AT_ONCE = 2**20  # of residuals: 8 MB
 
 
@@ -135,14 +133,6 @@ def _moments(
         second += weights[k].sum(axis=1)[:, None] * tables.rest[k]
     variance = np.where(hidden, np.maximum(second - mean**2, 0.0), 0.0)
     return np.where(hidden, mean, cells), variance
-
-
-def draw_rows(log_weights: Array, rng: np.random.Generator) -> Ints:
-    """Return one position for each row (n, m) of log-weights; never one of weight zero."""
-    top = log_weights.max(axis=1, keepdims=True)
-    passed = np.cumsum(np.exp(log_weights - top), axis=1)
-    uniform = rng.random((len(log_weights), 1)) * passed[:, -1:]
-    return np.asarray((uniform >= passed).sum(axis=1))
 
 
 def _chunks(n_rows: int, width: int) -> Iterator[slice]:

@@ -54,7 +54,7 @@ class HiddenModel:
         free = ~self.edges.transition[:K].any(axis=(1, 2))
         for table in self.log_tables:
             free &= (table[:K] == table[:K, :, :1]).all(axis=(1, 2))
-        return free
+        return np.asarray(free)
 
     @cached_property
     def stacked_tables(self) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from outtrees._common.types import Array
 from outtrees.labels.choice import with_setting
 from outtrees.labels.model import LabelModel, Labels
 from outtrees.labels.posterior import average_edges, label_posterior
+from outtrees.labels.refitting import one_hot
 
 # Steps of each chain that a setting gets at least, of those that count and those before.
 FEWEST_DRAWS, _FEWEST_BURN_IN = 6, 2
@@ -34,6 +35,23 @@ class LabelAverage:
     log_z: float  # log Σ_y Z(y) of the first setting
     label_draws: Labels  # (N, T)
     setting_of_draw: NDArray[np.intp]  # (N,)
+
+    @classmethod
+    def of_labels(cls, model: LabelModel, labels: Labels, log_z: float) -> Self:
+        """Return one setting with certain labels (T,): the end of a hill-climb."""
+        found = one_hot(labels, model.n_classes)
+        return cls(
+            weights=np.ones(1),
+            stickiness=np.array([model.stickiness]),
+            sharpness=np.array([model.sharpness]),
+            fresh=np.array([model.log_fresh is not None], dtype=np.float64),
+            distributions=found[None],
+            standard_error=np.zeros_like(found),
+            r_hat=1.0,
+            log_z=log_z,
+            label_draws=labels[None],
+            setting_of_draw=np.zeros(1, dtype=np.intp),
+        )
 
     @property
     def mean(self) -> Array:
@@ -94,7 +112,10 @@ def average_labels(
     errors = np.array([posterior.standard_error for posterior in found])
     counts = [len(posterior.label_draws) for posterior in found]
     return LabelAverage(
-        *settings.T,
+        weights,
+        settings[:, 1],
+        settings[:, 2],
+        settings[:, 3],
         np.array([posterior.distributions for posterior in found]),
         np.sqrt(np.tensordot(weights**2, errors**2, axes=1)),
         float(weights @ [posterior.r_hat for posterior in found]),

@@ -14,6 +14,7 @@ from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.labels.importance import weigh_trees
 from outtrees.labels.model import LabelModel, Labels
+from outtrees.labels.refitting import AttributeMutations
 from outtrees.models.edges import EdgeList
 
 STICKINESS = (0.5, 0.8, 0.95)
@@ -22,6 +23,7 @@ _MOST_SETTINGS = 8  # that are averaged
 _LEAST_WEIGHT = 0.02  # of the best one's
 # Hidden labels are predicted one by one, but are not independent: their sum says too much.
 _TRUST = 0.5
+_TRIED_TREES = 48  # for each setting and fold; half of them if there are twice as many settings
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,54 @@ def choose_settings(
     table = np.array(rows, dtype=np.float64).T
     best = with_setting(model, *table[:3, int(table[-1].argmax())])
     return Choice(best, *table)
+
+
+def settled_model(
+    mutations: AttributeMutations,
+    X: Array,  # (T, D)
+    known: Labels,  # (T,), −1 where unknown
+    marginal: Array,  # (C,)
+    *,
+    stickiness: float | str,
+    sharpness: float | str,
+    n_features: int,
+    also_plain: bool,
+    random_state: Any,
+) -> tuple[LabelModel, Choice | None]:
+    """Return the label model with stickiness and sharpness as given or, where "auto", chosen.
+
+    With `also_plain` the model is one in which attributes are drawn afresh with the label; the
+    choice says whether that or the plain model was better. The choice is None where nothing was
+    left to choose, or no label could be hidden.
+    """
+    given = {
+        name: float(value)
+        for name, value in (("stickiness", stickiness), ("sharpness", sharpness))
+        if not isinstance(value, str)
+    }
+    model = mutations.model(X, marginal, 0.9, 1.0)
+    model = model.with_options(**{"sharpness": usual_sharpness(n_features), **given})
+    # One label has no others to be predicted from; one class needs no choice.
+    if len(given) == 2 or model.n_classes == 1 or (known >= 0).sum() < 2:
+        return model, None
+
+    def knowing(labels: Labels) -> LabelModel:
+        classes = mutations.knowing(labels, model.n_classes)
+        return model.with_options(log_fresh=classes.fresh(X, X))
+
+    choice = choose_settings(
+        model,
+        known,
+        stickiness=[given["stickiness"]] if "stickiness" in given else STICKINESS,
+        sharpness=[given["sharpness"]] if "sharpness" in given else sharpness_grid(n_features),
+        n_features=n_features,
+        random_state=random_state,
+        given=None if mutations.classes is None else knowing,
+        also_plain=also_plain,
+        n_trees=_TRIED_TREES // (2 if also_plain else 1),
+    )
+    best = choice.best
+    return model.with_options(stickiness=best.stickiness, sharpness=best.sharpness), choice
 
 
 def with_setting(model: LabelModel, stickiness: float, sharpness: float, fresh: Any) -> LabelModel:

@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.candidates.plan import CONSTRAINTS
+from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
+from outtrees.candidates.matrix_search import matrix_candidates
+from outtrees.candidates.plan import CONSTRAINTS, Plan, matrix_plan, matrix_way
+from outtrees.errors import ArgumentError, Message, Option
 from outtrees.inference import fit_mutation
 from outtrees.inference.fitting import with_known_values
+from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.inference.validation import (
     check_params,
     check_records,
     warn_of_degenerate_records,
 )
-from outtrees.labels import smoothed_marginal
-from outtrees.labels.classifier_candidates import OF_CANDIDATES, ListedLabels
-from outtrees.labels.classifier_targets import read_targets
-from outtrees.labels.prediction import leaf_label_distributions
-from outtrees.labels.refitting import AttributeMutations
+from outtrees.labels.averaging import FEWEST_DRAWS, LabelAverage, average_labels
+from outtrees.labels.choice import neighbourhoods, settled_model
+from outtrees.labels.model import (
+    CandidateLabelModel,
+    LabelModel,
+    Labels,
+    leaf_label_distributions,
+    smoothed_marginal,
+)
+from outtrees.labels.refitting import AttributeMutations, climb_and_refit, refit_by_labels
+from outtrees.labels.targets import read_targets
 from outtrees.models import MUTATIONS, Mutation, make_mutation
+from outtrees.models.edges import EdgeList
 
 # Pairs of new and old records whose weights are held at once: 32 MB.
 _PAIRS_AT_ONCE = 2**22
 _EDGE_DRAWS = 100
+_CHOICE_RECORDS = 1000  # among which settings are chosen where edges are listed
+_EDGE_ARRAYS = 150  # measured peak: an elimination that keeps what drawing trees needs
+_HIGH_R_HAT, _LARGE_ERROR = 1.2, 0.05
 
 
-class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
+class OutTreeClassifier(ClassifierMixin, BaseEstimator):
     """Labels that mutate along the same unknown tree as the attributes.
 
     Every record descends from one unknown other record, and both its attributes and its label
@@ -170,6 +186,10 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
     array([0, 1])
     """
 
+    dropped_mass_: DroppedMass
+    dropped_mass_error_ = former_part("error")
+    dropped_mass_bound_ = former_part("bound")
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "mutation": [StrOptions(set(MUTATIONS)), Mutation],
         "stickiness": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
@@ -248,12 +268,11 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             Numbers or strings; `unlabeled` where unknown.
         """
         check_params(self)
-        for name in ("model_", "_edges", *OF_CANDIDATES):
+        for name in ("model_", "_edges", "dropped_mass_"):
             self.__dict__.pop(name, None)
         records = check_records(self, X, allows_missing=self._allows_missing(), reset=True)
         targets = read_targets(self, records, y, self.unlabeled, self.max_classes)
-        self.candidates_ = self._decided(len(records))
-        sparse = self.candidates_ == "knn"
+        self.candidates_ = self._decided_pairs(len(records))
         rng = as_generator(self.random_state)
         records = self._reduced(records, reset=True)
         mutation = make_mutation(self.mutation)
@@ -269,31 +288,30 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             records,
             max_iter=self.max_iter,
             random_state=fit_seed,
-            n_candidates=self.n_candidates if sparse else None,
+            n_candidates=self.n_candidates if self.candidates_ == "knn" else None,
             neighbours=self.neighbours,
         ).mutation
-        C = len(targets.classes)
+        self.X_, self.classes_ = records, targets.classes
+        known, C = targets.labels, len(targets.classes)
         marginal = np.full(C, 1 / C)
         if self.label_prior == "frequency":
-            marginal = smoothed_marginal(targets.labels, C)
+            marginal = smoothed_marginal(known, C)
         mutations = AttributeMutations(fitted)
         self.joint_ = self._decided_joint()
         if self.joint_ in ("fresh", "either"):
-            mutations = mutations.knowing(targets.labels, C)
-        self.X_ = records
-        self.classes_ = targets.classes
-        prepared = self._listed if sparse else self._all_pairs
-        mutations, model = prepared(mutations, targets.labels, marginal, choice_seed)
+            mutations = mutations.knowing(known, C)
+        make_model = self._candidate_model if self.candidates_ == "knn" else self._dense_model
+        mutations, model = make_model(mutations, known, marginal, choice_seed)
         if self.method == "posterior":
-            self._sample_labels(model, targets.labels, label_seed)
+            self._sample(model, known, label_seed)
         else:
-            mutations, model = self._climb(mutations, model, targets.labels, label_seed)
+            mutations, model = self._climb(mutations, model, known, label_seed)
         self.stickiness_, self.sharpness_ = model.stickiness, model.sharpness
         self.mutation_, self.changed_mutation_ = mutations.kept, mutations.changed
         self.classes_of_ = mutations.classes
         # The known labels are exact in the distributions, so this keeps them.
         self.transduction_ = targets.classes[self.label_distributions_.argmax(axis=1)]
-        self.model_ = model  # last: an interrupted fit leaves an estimator not fitted
+        self.model_: LabelModel = model  # last: an interrupted fit leaves an estimator not fitted
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -355,9 +373,152 @@ class OutTreeClassifier(ListedLabels, ClassifierMixin, BaseEstimator):
             self.pca_ = PCA(self.n_components, svd_solver="full").fit(X)
         return np.asarray(self.pca_.transform(X))
 
+    def _decided_pairs(self, n_records: int) -> str:
+        """Return "dense" or "knn", before anything large is allocated."""
+        if _needs_all_pairs(self) and self.candidates == "knn":
+            raise ArgumentError(
+                Option("candidates", "knn"),
+                " is for method='posterior' with joint=False or 'fresh', but got "
+                f"method={self.method!r}, joint={self.joint!r}; change them, or use ",
+                Option("candidates", "dense"),
+            )
+        return matrix_way(self, n_records, **_memory_options(self))
+
+    def _decided_joint(self) -> bool | str:
+        """Return `joint` as given, or what "auto" takes."""
+        if self.joint != "auto":
+            return self.joint if isinstance(self.joint, str) else bool(self.joint)
+        left_open = "auto" in (self.stickiness, self.sharpness)
+        return "either" if left_open and self.method == "posterior" else False
+
+    def _settled(
+        self, mutations: AttributeMutations, X: Array, known: Labels, marginal: Array, seed: int
+    ) -> LabelModel:
+        """Return the dense model of these records, stickiness and sharpness given or chosen."""
+        model, self.choice_ = settled_model(
+            mutations,
+            X,
+            known,
+            marginal,
+            stickiness=self.stickiness,
+            sharpness=self.sharpness,
+            n_features=int(self.n_components or self.n_features_in_),
+            also_plain=self.joint_ == "either",
+            random_state=seed,
+        )
+        return model
+
+    def _dense_model(
+        self, mutations: AttributeMutations, known: Labels, marginal: Array, seed: int
+    ) -> tuple[AttributeMutations, LabelModel]:
+        """Return the mutations and the label model over all pairs, its settings chosen."""
+        model = self._settled(mutations, self.X_, known, marginal, seed)
+        if self.joint_ is True and len(marginal) > 1:
+            mutations, model = refit_by_labels(mutations, model, self.X_, known, seed)
+        return mutations, model
+
+    def _candidate_model(
+        self, mutations: AttributeMutations, known: Labels, marginal: Array, seed: int
+    ) -> tuple[AttributeMutations, LabelModel]:
+        """Return the mutations and the label model over listed pairs, its settings chosen."""
+        X, classes = self.X_, mutations.classes
+        listed = matrix_candidates(mutations.kept, X, self.n_candidates, self.neighbours)
+        rows = neighbourhoods(listed.edges, known, _CHOICE_RECORDS, seed)
+        among = mutations._replace(classes=None if classes is None else classes[rows])
+        some = self._settled(among, X[rows], known[rows], marginal, seed)
+        if self.choice_ is not None and self.choice_.best.log_fresh is None:
+            mutations = mutations._replace(classes=None)
+        self.dropped_mass_ = matrix_dropped_mass(
+            mutations.kept, X, listed, sharpness=some.sharpness, random_state=0
+        )
+        settings = some.stickiness, some.sharpness
+        return mutations, mutations.candidate_model(X, listed.edges, marginal, *settings)
+
+    def _sample(self, model: LabelModel, known: Labels, seed: int) -> None:
+        """Find the posterior of the labels, averaged over the settings that weigh most."""
+        fresh = model.log_fresh is not None
+        settings = np.array([[1.0, model.stickiness, model.sharpness, fresh]])
+        if self.choice_ is not None and self.joint_ is not True and self.candidates_ == "dense":
+            settings = self.choice_.settings(max(1, self.n_draws // FEWEST_DRAWS))
+        draws = (self.n_chains, self.n_draws, self.burn_in)
+        average = average_labels(model, settings, known, *draws, random_state=seed)
+        self._remember(average, len(average.label_draws))
+        error = float(average.standard_error.max())
+        if len(average.weights) > 1:  # whose chains are too short for R-hat
+            noisy, told = error > 2 * _LARGE_ERROR, ""
+        else:
+            noisy = error > _LARGE_ERROR and average.r_hat > _HIGH_R_HAT
+            told = f"split R-hat {average.r_hat:.2f}, "
+        if noisy:
+            warnings.warn(
+                Message(
+                    f"OutTreeClassifier: the chains disagree ({told}error of a label probability "
+                    f"up to {error:.2f}); raise ",
+                    Option("n_draws", self.n_draws),
+                    " or ",
+                    Option("burn_in", self.burn_in),
+                ),
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _climb(
+        self, mutations: AttributeMutations, model: LabelModel, known: Labels, seed: int
+    ) -> tuple[AttributeMutations, LabelModel]:
+        """Find the labels that maximise Z; return the mutations and the model of the end."""
+        mutations, climb = climb_and_refit(
+            mutations,
+            model,
+            self.X_,
+            known,
+            n_init=self.n_init,
+            max_sweeps=self.max_iter,
+            refit=self.refit,
+            seed=seed,
+        )
+        found = LabelAverage.of_labels(climb.model, climb.labels, climb.log_z)
+        self._remember(found, len(climb.log_zs) - 1)
+        if not climb.converged:
+            warnings.warn(
+                Message(
+                    "OutTreeClassifier: the hill-climb did not end in ",
+                    Option("max_iter", self.max_iter),
+                    " sweeps; raise ",
+                    Option("max_iter"),
+                ),
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return mutations, climb.model
+
+    def _remember(self, average: LabelAverage, n_iter: int) -> None:
+        self.average_ = average
+        self.label_distributions_ = average.mean
+        self.label_errors_ = average.standard_error
+        self.r_hat_ = average.r_hat
+        self.n_iter_ = n_iter
+        self.log_likelihood_ = average.log_z - log_number_of_trees(len(self.X_))
+
     def _averaged_edges(self) -> tuple[Array, Array]:
         check_is_fitted(self, "model_")
         if "_edges" not in self.__dict__:
             edge, root = self.average_.edges(self.model_, _EDGE_DRAWS)
-            self._edges = self._as_matrix(edge), root
+            if isinstance(self.model_, CandidateLabelModel):
+                listed = self.model_.child, self.model_.parent
+                edge = EdgeList(*listed, self.model_.n_records).matrix(edge)
+            self._edges: tuple[Any, Array] = edge, root
         return self._edges
+
+
+def labels_plan(model: OutTreeClassifier, n_records: int) -> Plan:
+    """Return which pairs of records a fit will look at, and the memory that it needs."""
+    return matrix_plan(model, n_records, **_memory_options(model))
+
+
+def _memory_options(model: OutTreeClassifier) -> dict[str, Any]:
+    return {"can_be_sparse": not _needs_all_pairs(model), "edge_arrays": _EDGE_ARRAYS}
+
+
+def _needs_all_pairs(model: OutTreeClassifier) -> bool:
+    joint = model.joint if isinstance(model.joint, str) else bool(model.joint)  # numpy's too
+    return model.method == "hill-climb" or joint is True

@@ -89,7 +89,7 @@ class TreeProposal:
     @property
     def log_z(self) -> float:
         """Log of the sum of the proposal's weights."""
-        return self._trees.log_z
+        return float(self._trees.log_z)
 
     def draw(self, n_trees: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Array, Array]:
         """Return independent trees (n, T), their log-weights (n,), label marginals (n, T, C)."""

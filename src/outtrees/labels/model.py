@@ -1,8 +1,12 @@
-"""Labels that mutate along the same unknown tree as the attributes."""
+"""Labels that mutate along the same unknown tree as the attributes.
+
+`LabelModel` holds the weights of all pairs of records, `CandidateLabelModel` those of listed pairs;
+`leaf_label_distributions` gives the labels of new records.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,9 +17,13 @@ from outtrees._common.arguments import check_number
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.inference.messages import States
+from outtrees.models.edges import chunks
 from outtrees.trees import OutTreeDistribution
+from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.sparse.plans import Plan
+from outtrees.trees.weights import Ints
 
-Labels = NDArray[np.intp]  # (T,) class indices
+Labels = Ints  # (T,) class indices
 
 
 @dataclass(frozen=True)
@@ -112,8 +120,8 @@ class LabelModel:
     def log_pairs(
         self,
         layers: Array,  # (1 or 2, …), of log_layers
-        of_child: Labels,  # labels that broadcast against them
-        of_parent: Labels,
+        of_child: Labels | np.intp,  # labels that broadcast against them
+        of_parent: Labels | np.intp,
         begun: Array | None,  # `log_origins` of the children with their labels, if there are any
     ) -> Array:
         """Return the log-weights of edges between records whose labels are known."""
@@ -203,6 +211,112 @@ class LabelModel:
             # One layout is compiled.
             return none, self.log_stickiness + kept.ravel(), np.ascontiguousarray(origins)
         return none, np.array([self.log_stickiness]), self.log_drawn[None]
+
+
+@dataclass(frozen=True)
+class CandidateLabelModel(LabelModel):
+    """A `LabelModel` whose edges are listed: `log_attributes` is (1 or 2, E) in their order.
+
+    Its posterior is that over trees of listed edges. Memory O(E).
+
+    Examples
+    --------
+    Four records in two pairs, and one edge between them.
+
+    >>> edges = {"child": np.array([0, 1, 2, 2, 3]), "parent": np.array([1, 0, 1, 3, 2])}
+    >>> model = CandidateLabelModel(
+    ...     np.array([[9.0, 9.0, 0.0, 9.0, 9.0]]), np.zeros(4), np.array([0.5, 0.5]), 0.9, **edges
+    ... )
+    >>> model.trees(np.array([0, 0, 1, 1])).edge_marginals.round(2)
+    array([0.5, 0.5, 1. , 0. , 1. ])
+    """
+
+    child: Labels = field(kw_only=True)  # (E,), never falling; the parents of each child rise
+    parent: Labels = field(kw_only=True)  # (E,)
+
+    def weights(self, labels: Labels) -> tuple[Array, Array]:
+        """Return the log-weights of edges (E,) and roots (T,) when all labels are known. O(E)."""
+        of_child, of_parent = labels[self.child], labels[self.parent]
+        origins = self.log_origins
+        begun = None if origins is None else origins[self.child, of_child]
+        log_weight = self.log_pairs(self.log_layers, of_child, of_parent, begun)
+        return log_weight, self.log_roots + self.log_marginal[labels]
+
+    def distribution(self, log_beta: Array, log_root: Array) -> Any:
+        """Return the distribution over trees with these weights of edges and of roots."""
+        return CandidateTrees(self.child, self.parent, log_beta, log_root, plan=self._plan)
+
+    @cached_property
+    def _plan(self) -> Plan | None:
+        """The plan of the attributes alone, which serves whatever the labels are."""
+        log_weight = self.log_layers.max(axis=0)
+        return CandidateTrees(self.child, self.parent, log_weight, self.log_roots).plan
+
+    def pair_sums(
+        self,
+        left: Array,  # (T, C) by the child
+        right: Array,  # (T, C) by the parent
+    ) -> Array:
+        """Return Σ_c left[u, c] right[v, c] of each edge, (E,)."""
+        result = np.empty(len(self.child))
+        for rows in chunks(len(result), left.shape[1]):
+            ends = left[self.child[rows]], right[self.parent[rows]]
+            result[rows] = np.einsum("ec,ec->e", *ends)
+        return result
+
+    def of_children(self, values: Array) -> Array:
+        """Return values of the records (T,) at each edge's child, (E,)."""
+        return values[self.child]
+
+    def along(self, values: Array, trees: NDArray[np.intp]) -> Array:
+        """Return the edges' values at the edges of trees (n, T); a root's entry means nothing."""
+        T = self.n_records
+        wanted = np.arange(T) * T + np.maximum(trees, 0)
+        found = np.searchsorted(self.child * T + self.parent, wanted)
+        return values[..., np.minimum(found, len(self.child) - 1)]
+
+
+def leaf_label_distributions(
+    model: LabelModel,
+    log_layers: Array,  # (1 or 2, n, T) log p(x | x_v) of the new records
+    distributions: Array,  # (T, C) of the labels of the old ones
+    log_fresh: Array | None = None,  # (n, C) of the new records, if the model has them
+) -> Array:
+    """Return P(label) of each new record as a leaf below one of the old ones, (n, C).
+
+        P(c) ∝ Σ_v Σ_b P(y_v = b) p(x, c | x_v, b)
+
+    Every row by itself: the same whatever other rows are there. A record that no old one can have
+    as a child says nothing of its label, which then has the marginal. O(n T C).
+
+    Examples
+    --------
+    >>> model = LabelModel(np.zeros((1, 2, 2)), np.zeros(2), np.array([0.5, 0.5]), 0.8)
+    >>> near_first = np.array([[[0.0, -50.0]]])
+    >>> leaf_label_distributions(model, near_first, np.eye(2)).round(3).tolist()
+    [[0.9, 0.1]]
+    """
+    log_weights = _powered(log_layers, model.sharpness)
+    top = log_weights.max(axis=(0, 2))  # (n,)
+    origins = None if log_fresh is None else model.with_options(log_fresh=log_fresh).log_origins
+    if origins is not None:
+        top = np.maximum(top, origins.max(axis=1))
+    top = np.where(np.isneginf(top), 0.0, top)[:, None]
+    weights = np.exp(log_weights - top)
+    edge = np.exp(model.log_edge)
+    if origins is not None:
+        mass = model.stickiness * (weights[0] @ distributions)
+        possible = (log_weights[0] > -np.inf).sum(axis=1, keepdims=True)
+        mass += possible * np.exp(origins - top)
+    elif len(weights) == 1:
+        mass = weights[0] @ (distributions @ edge.T)
+    else:
+        stays = np.diag(edge)
+        kept = distributions * stays  # (T, C)
+        changes = distributions @ (edge - np.diag(stays)).T
+        mass = weights[0] @ kept + weights[1] @ changes
+    mass[~mass.any(axis=1)] = model.marginal
+    return np.asarray(mass / mass.sum(axis=1, keepdims=True))
 
 
 def evidence(

@@ -80,7 +80,7 @@ def label_posterior(
         return _start(model, known, proposal, rng)
 
     def draw_trees(labels: Labels, rng: np.random.Generator) -> NDArray[np.intp]:
-        return model.trees(labels).sample(_at_most(_TREES_PER_STEP, model), rng)
+        return np.asarray(model.trees(labels).sample(_at_most(_TREES_PER_STEP, model), rng))
 
     def draw_labels(
         trees: NDArray[np.intp], labels: Labels, rng: np.random.Generator

@@ -1,4 +1,4 @@
-"""From a mutation to label models: one mutation for all edges, or two that depend on labels."""
+"""How attributes mutate, given labels: one mutation for all edges, or two; and their refits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from outtrees._common.types import Array
-from outtrees.labels.candidate_model import CandidateLabelModel
-from outtrees.labels.model import LabelModel, Labels
+from outtrees.labels.climbing import Climb, climb_labels
+from outtrees.labels.importance import weigh_trees
+from outtrees.labels.model import CandidateLabelModel, LabelModel, Labels
+from outtrees.labels.posterior import label_posterior
 from outtrees.models.base import Mutation
 from outtrees.models.edges import EdgeList
 from outtrees.trees import OutTreeDistribution
+
+# Rounds of refits of label-dependent mutations, and trees drawn for each.
+_JOINT_ROUNDS = 3
+_WEIGHED_TREES = 200
 
 
 class AttributeMutations(NamedTuple):
@@ -144,3 +150,62 @@ def refitted(
         kept = model.log_stickiness + model.log_layers[0]
         same = same * np.exp(kept - np.logaddexp(kept, begun))
     return mutations.refit(X, trees.edge_marginals, trees.root_marginals, same, joint)
+
+
+def refit_by_labels(
+    mutations: AttributeMutations,
+    model: LabelModel,
+    X: Array,  # (T, D)
+    known: Labels,  # (T,), −1 where unknown
+    seed: int,
+) -> tuple[AttributeMutations, LabelModel]:
+    """Return the mutations of edges that keep and that change the label, and their model.
+
+    A few rounds: label probabilities given the mutations, then the mutations given these.
+    """
+    distributions = weigh_trees(model, known, _WEIGHED_TREES, seed).marginals
+    for _ in range(_JOINT_ROUNDS):
+        trees = model.trees(np.where(known >= 0, known, distributions.argmax(axis=1)))
+        mutations = refitted(mutations, X, trees, distributions, joint=True)
+        model = mutations.model(X, model.marginal, model.stickiness, model.sharpness)
+        distributions = label_posterior(model, known, 1, 20, 5, seed).distributions
+    return mutations, model
+
+
+def climb_and_refit(
+    mutations: AttributeMutations,
+    model: LabelModel,
+    X: Array,  # (T, D)
+    known: Labels,  # (T,), −1 where unknown
+    *,
+    n_init: int,
+    max_sweeps: int,
+    refit: bool,
+    seed: int,
+) -> tuple[AttributeMutations, Climb]:
+    """Return the hill-climb over labels, and the mutations that it ended with.
+
+    With `refit` the mutations are refitted whenever a climb ends (`climb_labels`).
+    """
+    versions = [(model, mutations)]
+
+    def of(model: LabelModel) -> AttributeMutations:
+        return next(own for version, own in versions if version is model)
+
+    def refit_model(current: LabelModel, trees: OutTreeDistribution, labels: Labels) -> LabelModel:
+        distributions = one_hot(labels, current.n_classes)
+        joint = mutations.changed is not None
+        new = refitted(of(current), X, trees, distributions, joint, current)
+        moved = new.model(X, current.marginal, current.stickiness, current.sharpness)
+        versions.append((moved, new))
+        return moved
+
+    climb = climb_labels(
+        model,
+        known,
+        n_init=n_init,
+        max_sweeps=max_sweeps,
+        random_state=seed,
+        refit=refit_model if refit else None,
+    )
+    return of(climb.model), climb
