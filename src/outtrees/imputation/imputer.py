@@ -480,10 +480,11 @@ def learn_columns(
     D = cells.shape[1]
     shown = [repr(d if names is None else str(names[d])) for d in range(D)]
     missing = np.array([[_is_missing(cell) for cell in row] for row in cells.tolist()])
-    for d in np.flatnonzero(missing.all(axis=0)):
+    empty = np.flatnonzero(missing.all(axis=0))
+    if len(empty):
         raise ValueError(
-            f"column {shown[d]} has no value at all, so there is nothing to fill it in with; drop "
-            "the column."
+            f"column {shown[empty[0]]} has no value at all, so there is nothing to fill it in "
+            "with; drop the column."
         )
     chosen = _chosen(categorical, text, X, names, D)
     levels = []
