@@ -1,4 +1,4 @@
-"""Parents chosen independently: what the sum over trees is where no edges can form a circle."""
+"""Parents chosen independently: the sum over trees where the edges cannot form a cycle."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ Index = NDArray[np.intp]
 class IndependentChoices:
     """Each record chooses one of its candidates, or to be a root, by their weights.
 
-    The sum over trees if the candidates cannot form a circle; else an approximation.
+    The sum over trees if the candidates cannot form a cycle; else an approximation.
 
     Parameters
     ----------
     child : array of shape (E,), sorted
     log_weight : array of shape (E,)
     log_root : array of shape (T,)
-        −inf where a record is no root. Records without candidates and roots do not count.
+        −inf where a record cannot be a root. Records that can have no parent and cannot be a root
+        do not count.
 
     Examples
     --------

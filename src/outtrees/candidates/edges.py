@@ -113,7 +113,7 @@ def possible_edges(
     known_parents : mapping of int to int
         From a child to its parent, −1 for a record known to be a root.
     forbidden : pairs (child, parent)
-        With parent −1: the child is no root.
+        With parent −1: the child cannot be a root.
     root : int, optional
         The one root of its group.
 

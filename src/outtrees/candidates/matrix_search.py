@@ -33,7 +33,7 @@ class MatrixCandidates(NamedTuple):
     edges: EdgeList
     # (T, k) log-densities of the k likeliest parents; None if one of these may be missing
     log_near: Array | None
-    n_left: int  # records that are no candidates of a record
+    n_left: int  # how many records are not candidates of a record
 
 
 def matrix_candidates(
@@ -272,7 +272,7 @@ def approximate_is_used(neighbours: str, space: tuple[Array, Array]) -> bool:
 
 
 def nn_descent() -> Any:
-    """Return PyNNDescent's index, or say what to install."""
+    """Return the index class of PyNNDescent; raise ImportError with the remedy if it is missing."""
     try:
         from pynndescent import NNDescent
     except ImportError:

@@ -18,7 +18,7 @@ from outtrees.models.columns.quick import Gaps, Match, Metric, Quick, Sites
 
 Index = NDArray[np.intp]
 
-_FAR = 16.0  # nats below a record's best parent: others are no candidates
+_FAR = 16.0  # nats below a record's best parent: others are not candidates
 
 
 class BestParents(NamedTuple):
@@ -101,7 +101,7 @@ class Columns(NamedTuple):
 
 
 class Scanner:
-    """Finds the best parents by the quick form of a lineage; see `mutations.columns.quick`.
+    """Finds the best parents by the quick form of a lineage; see `models.columns.quick`.
 
     Parameters
     ----------

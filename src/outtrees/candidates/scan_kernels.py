@@ -165,7 +165,7 @@ def best_parents(children, n, far, windows, rules, columns):  # type: ignore[no-
     for i in range(N):
         u = children[i]
         most = max(most, undated[u] - begin[u] + high[u] - low[u])
-    first = np.empty((K, most))  # what dates and metrics say
+    first = np.empty((K, most))  # terms of dates and metrics
     reached = np.empty(most, np.bool_)  # whether dates are in a possible order
     ends = np.empty((len(order), 2))  # end and half-width, in the order of the windows
     if has_dates:

@@ -19,7 +19,7 @@ from outtrees.models.columns import Lineage, Waiting
 Index = NDArray[np.intp]
 
 _WORTH_COMPILING = 500_000  # pairs; below, NumPy is done before a compiled loop is loaded
-_MOST_PAIRS = 30_000_000_000  # beyond, not all of them are looked at
+_MOST_PAIRS = 30_000_000_000  # beyond, not all of them are examined
 _PAIRS_AT_ONCE = 500_000
 _ROUNDS = 20  # of joining parts that no other part leads to
 _FROM_EACH = 3  # records of such a part that get candidates outside
@@ -46,7 +46,7 @@ def best_parents(
     "Best" is by p(child | parent) of the lineage: exactly where there are few pairs, else by its
     quick form, which ranks cells with gaps, uncertain dates, counts and transitions roughly.
     O(pairs in the windows of the dates) time, O(records · n) memory. More than 3·10¹⁰ pairs are
-    not all looked at, only those that `Proposals` finds.
+    not all examined, only those that `Proposals` finds.
     """
     sought = given.open if children is None else children
     found = windows_of(lineage, values, given)
@@ -82,7 +82,7 @@ def _proposed(
         kept = among_best(child, parent, score, n)
         children.append(child[kept])
         parents.append(parent[kept])
-    # All in the window count as possible: to tell would take as long as to look at them.
+    # All in the window count as possible: to decide would take as long as to examine them.
     waiting = next((k for k in lineage.kernels if isinstance(k, Waiting)), None)
     early = found.implausible if waiting is None or waiting.table is None else 0
     possible = np.maximum((found.sizes + early)[sought] - 1, 0)

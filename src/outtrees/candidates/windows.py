@@ -15,7 +15,7 @@ from outtrees.models.columns import GivenWeights, Lineage, Waiting
 Index = NDArray[np.intp]
 
 _IMPLAUSIBLE = 16.0  # a wait this many nats below the likeliest one lies outside the window
-_AT_LEAST = 200  # earlier records that are looked at, however long ago they were
+_AT_LEAST = 200  # earlier records that are examined, however long ago they were
 
 
 class Windows(NamedTuple):
@@ -34,7 +34,7 @@ class Windows(NamedTuple):
 
     @property
     def sizes(self) -> Index:
-        """How many records are looked at for each child (T,), itself perhaps among them."""
+        """How many records are examined for each child (T,), itself perhaps among them."""
         return self.undated - self.begin + self.high - self.low
 
     @property
