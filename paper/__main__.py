@@ -54,8 +54,8 @@ def command(**options: Any) -> None:
     """
     from pathlib import Path
 
-    from outtrees.cli.folder import check_folder
-    from outtrees.cli.running import running
+    from outtrees.cli.results import check_folder
+    from outtrees.cli.screen import running
 
     names = list(EXPERIMENTS) if options["name"] == "all" else [options["name"]]
     # --jobs counts units here: each has one thread of its own.

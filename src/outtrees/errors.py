@@ -8,13 +8,11 @@ own, an `Option`, so that Python and the command line each spell it in their own
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """An argument of the library that a message names, with or without a value.
 
     Parameters
@@ -230,7 +228,7 @@ class RunFolderError(OutTreesError, ValueError):
     """A folder of results that belongs to another run, or is damaged."""
 
 
-def message_of(error: BaseException) -> Message:
+def message_of(error: BaseException | str) -> Message:
     """Return the message of any error or warning, with its parts if it was made of some.
 
     Examples
@@ -238,5 +236,5 @@ def message_of(error: BaseException) -> Message:
     >>> message_of(MemoryError(Message("use ", Option("candidates", "knn")))).options
     (Option(name='candidates', value='knn'),)
     """
-    first = error.args[0] if error.args else ""
+    first = error.args[0] if isinstance(error, BaseException) and error.args else error
     return first if isinstance(first, Message) else Message(str(error))

@@ -49,7 +49,7 @@ def test_a_checkpoint_is_removed_when_it_has_served(ancestry, tmp_path, monkeypa
         raise OSError("disk full")
 
     with monkeypatch.context() as broken:
-        broken.setattr("outtrees.cli.outputs.whole_folder", fail)
+        broken.setattr("outtrees.cli.results.whole_folder", fail)
         assert ancestry("--checkpoint", path, "--out", tmp_path / "results").exit_code == 3
     assert path.exists()  # the fit is not lost
     other = ancestry("--checkpoint", path, "--roots", "any")

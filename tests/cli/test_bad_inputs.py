@@ -288,12 +288,6 @@ def test_what_nobody_foresaw_is_one_line_with_exit_code_1(refused, table, monkey
     assert line.startswith("unexpected TypeError: unsupported operand; this is a fault")
 
 
-def test_a_command_whose_estimator_is_missing_says_so(refused, table, monkeypatch):
-    monkeypatch.delattr("outtrees.density.estimator.OutTreeDensity")
-    line = refused("density", table)
-    assert line.startswith("this command needs OutTreeDensity, which this version of outtrees does")
-
-
 def test_nothing_but_the_error_with_json(outtrees, tmp_path):
     result = outtrees("ancestry", tmp_path / "none.csv", "--json")
     assert result.stdout == ""

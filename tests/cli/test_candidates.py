@@ -101,7 +101,7 @@ def test_a_checkpoint_is_removed_when_it_has_served(command, tmp_path, monkeypat
     assert whole.exit_code == 0
     assert not path.exists()
     with monkeypatch.context() as broken:
-        broken.setattr("outtrees.cli.outputs.whole_folder", fail)
+        broken.setattr("outtrees.cli.results.whole_folder", fail)
         failed = command("density", "--checkpoint", path, "--out", tmp_path / "out")
         assert failed.exit_code == 3
     assert path.exists()  # the fit is not lost

@@ -14,6 +14,7 @@ ALONE = f"""
 import sys, types
 package = types.ModuleType("outtrees")
 package.__path__ = {list(outtrees.__path__)!r}
+package.__version__ = "0"
 sys.modules["outtrees"] = package
 from outtrees.cli import main
 """

@@ -8,30 +8,46 @@ import warnings
 
 import pytest
 
-from outtrees.cli.failing import exit_code, one_line, spoken
+from outtrees.cli.errors import OPTIONS, exit_code, one_line, told
+from outtrees.cli.group import COMMANDS, main
 from outtrees.cli.screen import Screen
+from outtrees.errors import ArgumentError, Message, Option
 
 
 @pytest.mark.parametrize(
-    ("message", "line"),
+    ("parts", "line"),
     [
-        ("pass encoding='latin-1'", "pass --encoding latin-1"),
-        ("pass id='case nr'", "pass --id 'case nr'"),
-        ("raise max_iter=100", "raise --max-iter 100"),
-        ("use strict_dates=False", "use --no-strict-dates"),
-        ("use ties=True", "use --ties"),
-        ("roots='any' counts", "--roots any counts"),
-        ("limit 4 GB (max_bytes)", "limit 4 GB (--max-bytes)"),
-        ("raise max_iter or tol", "raise --max-iter or tol"),
-        ("column 'max_iter' is empty", "column 'max_iter' is empty"),
-        ("forbidden=[('a', 'b')]", "forbidden=[('a', 'b')]"),  # no single value: left alone
-        ("valid=1 and ids='x'", "valid=1 and ids='x'"),
-        ("for example kinds={'a b': 'ignore'}", "for example --kind 'a b=ignore'"),
-        ("a\n\tb\x1b[2J\u202e", "a b\\x1b[2J\\u202e"),
+        (("pass ", Option("encoding", "latin-1")), "pass --encoding latin-1"),
+        (("pass ", Option("id", "case nr")), "pass --id 'case nr'"),
+        (("raise ", Option("max_iter", 100)), "raise --max-iter 100"),
+        (("use ", Option("strict_dates", False)), "use --no-strict-dates"),
+        (("use ", Option("ties", True)), "use --ties"),
+        ((Option("roots", "any"), " counts"), "--roots any counts"),
+        (("limit 4 GB (", Option("max_bytes"), ")"), "limit 4 GB (--max-bytes)"),
+        (("raise ", Option("max_iter"), " or ", Option("tol")), "raise --max-iter or tol"),
+        (("column 'max_iter' is empty",), "column 'max_iter' is empty"),
+        (("give ", Option("forbidden")), "give --forbid"),
+        (("valid=1 and id='x' and max_iter",), "valid=1 and id='x' and max_iter"),
+        (("such as ", Option("kinds", {"a b": "ignore"})), "such as --kind 'a b=ignore'"),
+        (("say ", Option("known_parents", {"a": "b"})), "say --known-parent 'a=b'"),
+        (("not ", Option("root", None)), "not root=None"),
+        (("name it (", Option("censored", "…"), ")"), "name it (--censored '…')"),
+        (("a\n\tb\x1b[2J\u202e",), "a b\\x1b[2J\\u202e"),
     ],
 )
-def test_messages_speak_of_options(message, line):
-    assert spoken(message) == line
+def test_messages_speak_of_options(parts, line):
+    assert told(Message(*parts)) == line
+    assert one_line(ArgumentError(*parts)) == line
+    assert one_line(MemoryError(Message(*parts))) == line
+
+
+def test_options_named_in_messages_can_be_typed():
+    typed = set()
+    for name in COMMANDS:
+        for parameter in main.get_command(None, name).params:
+            typed.update(parameter.opts)
+    typed.add("--quotes")  # only ever named as --no-quotes
+    assert {f"--{name}" for name in OPTIONS.values()} <= typed
 
 
 def test_exit_codes():
@@ -46,7 +62,7 @@ def test_warnings_become_lines_told_once(capsys):
     screen = Screen()
     with screen.warnings_told():
         for _ in range(3):
-            warnings.warn("raise max_iter=5", UserWarning, stacklevel=1)
+            warnings.warn(Message("raise ", Option("max_iter", 5)), UserWarning, stacklevel=1)
         warnings.warn("old", DeprecationWarning, stacklevel=1)
     shown = capsys.readouterr()
     assert shown.err == "warning: raise --max-iter 5\n"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from outtrees.cli.failing import spoken
-from outtrees.cli.memory import refuse_too_large
+from outtrees.cli.errors import CommandError, told
 from outtrees.cli.screen import Screen
 
 _PROBE = 300  # records of the trial that tells how fast this machine is
@@ -60,7 +60,7 @@ def planned_cost(
         [n_records],
         plan.needed,
         evaluations,
-        spoken(plan.remedy),
+        told(plan.remedy),
         each * n_records if plan.way == "knn" else None,
     )
 
@@ -73,7 +73,7 @@ def dense_memory(n: int, more: int = 2) -> int:
     return 8 * n * n * (5 + more)
 
 
-def told_beforehand(screen: Screen, cost: Cost, check: bool) -> bool:
+def only_checked(screen: Screen, cost: Cost, check: bool) -> bool:
     """Refuse what does not fit into memory; with --check print the estimate and return True."""
     from outtrees._common.files import size_text
     from outtrees._common.memory import free_memory
@@ -97,6 +97,18 @@ def told_beforehand(screen: Screen, cost: Cost, check: bool) -> bool:
     return check
 
 
+def refuse_too_large(what: str, needed: int, free: int | None, remedy: str) -> None:
+    """Raise an error with exit code 4 if more memory is needed than there is."""
+    from outtrees._common.files import size_text
+
+    if free is not None and needed > free:
+        raise CommandError(
+            f"{what} needs about {size_text(needed)} of memory; {size_text(free)} are free. "
+            f"{remedy}",
+            exit_code=4,
+        )
+
+
 def duration(seconds: float) -> str:
     """Return a time in words, roughly.
 
@@ -111,3 +123,15 @@ def duration(seconds: float) -> str:
         if seconds >= 1.5 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} seconds"
+
+
+def tell_dropped_mass(screen: Screen, model: Any) -> None:
+    """Say how much probability a fit over candidates leaves out; nothing after one over all."""
+    mass = getattr(model, "dropped_mass_", None)
+    if mass is None:
+        return
+    screen.summary["dropped_mass"] = asdict(mass)
+    screen.say(
+        f"parents that are no candidates hold {mass.mean:.2g} ± {mass.error:.1g} of a record's "
+        "parents, by weight"
+    )

@@ -7,14 +7,29 @@ from typing import Any
 
 import click
 
+from outtrees.cli.cost import only_checked, planned_cost, tell_dropped_mass
+from outtrees.cli.design import by_kinds, columns_of, design, refuse_missing, remember_columns
+from outtrees.cli.errors import CommandError
+from outtrees.cli.inputs import load_records, tell_records
 from outtrees.cli.options import (
     candidate_options,
+    check_scheduler,
     checkpoint_option,
     fit_options,
     out_folder,
+    scheduler_option,
+    spread_over,
     table_options,
 )
-from outtrees.cli.scheduler import check_scheduler, scheduler_option, spread_over
+from outtrees.cli.results import (
+    check_folder,
+    csv_writer,
+    model_writer,
+    name_files,
+    where_whole,
+    write_files,
+)
+from outtrees.cli.screen import running
 
 # As named in `outtrees.models.MUTATIONS`, which is not imported for the sake of --help.
 MUTATIONS = [
@@ -69,10 +84,6 @@ def command(**options: Any) -> None:
     Records with the lowest densities are outliers. With --out: densities.csv, and the model for
     `outtrees show`, `outtrees sample` and --model.
     """
-    from outtrees.cli.folder import check_folder
-    from outtrees.cli.inputs import load_records
-    from outtrees.cli.running import running, tell_records
-
     with running("density", options) as screen:
         check_scheduler(options["scheduler"])
         if options["out"] is not None:
@@ -92,12 +103,9 @@ def command(**options: Any) -> None:
 
 def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
     """Return the model and the log-densities of its own records, None if only checked."""
-    from outtrees.cli.cost import planned_cost, told_beforehand
-    from outtrees.cli.design import by_kinds, design, refuse_missing, remember_columns
-    from outtrees.cli.running import estimator, tell_dropped_mass
     from outtrees.density.candidate_density import density_plan
+    from outtrees.density.estimator import OutTreeDensity
 
-    OutTreeDensity = estimator("outtrees.density.estimator", "OutTreeDensity")
     chosen = options["mutation"]
     found = design(records, codes=chosen in ("kinds", "categorical"))
     if options["missing"] == "error":
@@ -119,7 +127,7 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
     cost = planned_cost(
         screen, what, len(records), 150 if fits == 1 else 100 * fits, plan, fits * _SPARSE_SECONDS
     )
-    if told_beforehand(screen, cost, options["check"]):
+    if only_checked(screen, cost, options["check"]):
         return None
     model.candidates = plan.way  # as was said
     with screen.busy("fitting"), spread_over(options["scheduler"]):
@@ -141,7 +149,6 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
 
 def _saved(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
     """Return the saved model and the log-densities it gives to the records."""
-    from outtrees.cli.failing import CommandError
     from outtrees.io import load
 
     if options["checkpoint"] is not None:
@@ -164,9 +171,6 @@ def _saved(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any
 def _columns_in_order(model: Any, records: Any, table: str) -> Any:
     """Return the columns that the model learned from, by name; by position if it knows no names."""
     import numpy as np
-
-    from outtrees.cli.design import columns_of, design
-    from outtrees.cli.failing import CommandError
 
     width = model.n_features_in_
     if not hasattr(model, "table_columns_") and not hasattr(model, "feature_names_in_"):
@@ -197,8 +201,6 @@ def _recoded(found: Any, position: int, name: str, levels: list[str] | None) -> 
     """Return a column with the categories of the model."""
     import numpy as np
 
-    from outtrees.cli.failing import CommandError
-
     values, own = found.X[:, position], found.levels[position]
     if (own is None) != (levels is None):
         kind = "continuous" if levels is None else "categorical"
@@ -219,15 +221,6 @@ def _recoded(found: Any, position: int, name: str, levels: list[str] | None) -> 
 
 
 def _tell(screen: Any, records: Any, model: Any, scores: Any, options: dict[str, Any]) -> None:
-    from outtrees.cli.failing import CommandError
-    from outtrees.cli.outputs import (
-        csv_writer,
-        model_writer,
-        name_files,
-        where_whole,
-        write_files,
-    )
-
     unknown = [name for name, score in zip(records.ids, scores, strict=True) if score != score]
     if unknown:
         raise CommandError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outtrees.cli.failing import CommandError
+from outtrees.cli.errors import CommandError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,11 +135,8 @@ def by_kinds(found: Design, numbers: str) -> Any:
 def remember_columns(model: Any, found: Design) -> None:
     """Write into a fitted model which columns it learned from; it is saved with the model."""
     model.table_columns_ = {
-        name: {
-            "kind": found.kinds[d],
-            "levels": None if found.levels[d] is None else list(found.levels[d]),
-        }
-        for d, name in enumerate(found.names)
+        name: {"kind": kind, "levels": None if levels is None else list(levels)}
+        for name, kind, levels in zip(found.names, found.kinds, found.levels, strict=True)
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from outtrees import __version__
-from outtrees.cli.failing import exit_code, one_line
+from outtrees.cli.errors import CommandError, exit_code, one_line
 
 # Each module holds one `command`.
 COMMANDS = {
@@ -24,6 +24,10 @@ COMMANDS = {
     "impute": "outtrees.cli.impute",
     "sample": "outtrees.cli.sample",
     "show": "outtrees.cli.show",
+}
+MOVED = {
+    "reproduce": "the experiments of the paper are no longer a command of outtrees; in a clone of "
+    "the repository, run 'python -m paper' instead",
 }
 
 
@@ -39,7 +43,7 @@ class OrderlyCommand(click.Command):
                 click.echo(err=True)  # the terminal shows ^C on this line
             raise click.Abort from None
 
-    def main(
+    def main(  # type: ignore[override]  # failures always end the process here
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run and leave with the exit code; failures are one line unless --debug is given."""
@@ -77,9 +81,12 @@ class LazyGroup(OrderlyCommand, click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, None if there is none."""
+        if cmd_name in MOVED:
+            raise CommandError(MOVED[cmd_name])
         if cmd_name not in COMMANDS:
             return None
-        return importlib.import_module(COMMANDS[cmd_name]).command
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        return command
 
 
 def _steady_streams() -> None:

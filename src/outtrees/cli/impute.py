@@ -7,7 +7,20 @@ from typing import Any
 
 import click
 
+from outtrees.cli.cost import Cost, dense_memory, only_checked
+from outtrees.cli.design import design, readable, remember_columns
+from outtrees.cli.errors import CommandError
+from outtrees.cli.inputs import load_records, tell_records
 from outtrees.cli.options import fit_options, out_folder, table_options
+from outtrees.cli.results import (
+    check_folder,
+    csv_writer,
+    model_writer,
+    name_files,
+    where_whole,
+    write_files,
+)
+from outtrees.cli.screen import running
 
 FILES = ("filled.csv", "cells.csv", "model.safetensors")
 
@@ -37,17 +50,11 @@ def command(**options: Any) -> None:
     table without gaps, cells.csv, one row for each cell filled in, with its uncertainty, and the
     model for `outtrees show`.
     """
-    from outtrees.cli.cost import Cost, dense_memory, told_beforehand
-    from outtrees.cli.design import design, remember_columns
-    from outtrees.cli.failing import CommandError
-    from outtrees.cli.folder import check_folder
-    from outtrees.cli.inputs import load_records
-    from outtrees.cli.outputs import csv_writer, model_writer, name_files, where_whole, write_files
-    from outtrees.cli.running import estimator, running, tell_records
     from outtrees.records.reading import read_cells
 
     with running("impute", options) as screen:
-        OutTreeImputer = estimator("outtrees.imputation.imputer", "OutTreeImputer")
+        from outtrees.imputation.imputer import OutTreeImputer
+
         if options["out"] is not None:
             check_folder(options["out"], FILES)
         records = load_records(options)
@@ -62,7 +69,7 @@ def command(**options: Any) -> None:
             dense_memory(len(records), 4),
             250,
         )
-        if told_beforehand(screen, cost, options["check"]):
+        if only_checked(screen, cost, options["check"]):
             return
         model = OutTreeImputer(
             options["mutation"],
@@ -99,8 +106,6 @@ def _filled_cells(records: Any, found: Any, filled: Any, model: Any) -> dict[str
     """Return a row for each cell that was empty."""
     import numpy as np
 
-    from outtrees.cli.design import readable
-
     rows = np.argwhere(np.isnan(found.X)).tolist()
     return {
         "record": [records.ids[t] for t, _ in rows],
@@ -115,8 +120,6 @@ def _whole_table(
     records: Any, found: Any, filled: Any, as_read: dict[str, list[str]]
 ) -> dict[str, list[Any]]:
     """Return the table without gaps; cells that were there, and columns left aside, as read."""
-    from outtrees.cli.design import readable
-
     named = next((name for name, role, _ in records.roles if role == "id"), "record")
     texts = {column.name: column.text for column in records.columns}
     whole: dict[str, list[Any]] = {}

@@ -1,14 +1,23 @@
-"""From the options of a command to records."""
+"""From the options of a command to records, and other files that commands read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from outtrees.cli.failing import CommandError
+from outtrees.cli.errors import CommandError
+from outtrees.cli.screen import Screen, shortened
 
 if TYPE_CHECKING:
-    from outtrees.records import Records
+    from outtrees.records import Column, Records
+
+_CLOSELY = 0.9  # a rank correlation with dates that makes whole numbers suspicious
+_UNKNOWN_MARKS = {-9.0, -99.0, -999.0, -9999.0}
+_LONGEST = 100_000  # units; a table is short, and a time such as 20200305 is a date
 
 
 def asked_kinds(
@@ -91,3 +100,159 @@ def load_records(options: Mapping[str, Any], unique_within: str = "table", **rol
         quotes=options["quotes"],
         max_bytes=options["max_bytes"],
     )
+
+
+def tell_records(screen: Screen, records: Records) -> None:
+    """Print the kinds of the columns and put them into the summary."""
+    from outtrees.records.column import counted
+
+    kinds = Counter([c.kind for c in records.columns] + [role for _, role, _ in records.roles])
+    listed = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common())
+    screen.say(shortened(records.describe().splitlines(), f"columns (in all: {listed})", 0))
+    for column in records.columns:
+        mark = _unknown_mark(column)
+        if mark is not None:
+            screen.warn(
+                f"column {column.name!r}: {mark:g} is its only negative value; if it means "
+                f"unknown, pass --na {mark:g}"
+            )
+        if column.kind == "sequence" and column.n_missing:
+            screen.say(
+                f"{counted(column.n_missing, 'record')} without a sequence: all sites of "
+                f"{column.name!r} count as unread there"
+            )
+    for name, date in _rising(records):
+        screen.warn(
+            f"column {name!r} rises with {date!r}; if it numbers the records or is another date, "
+            f"pass --ignore {name!r} (or --until {name!r}, if records ended then)"
+        )
+    screen.summary["records"] = len(records)
+    screen.summary["columns"] = [
+        {"name": c.name, "kind": c.kind, "missing": c.n_missing} for c in records.columns
+    ] + [{"name": name, "kind": role} for name, role, _ in records.roles]
+    screen.summary["inputs"] = dict(records.provenance)
+
+
+def _unknown_mark(column: Column) -> float | None:
+    """Return the one negative value of a column, if it is one that often stands for unknown."""
+    if column.kind not in ("continuous", "date"):
+        return None
+    negative = {float(value) for value in column.values.ravel() if value < 0}
+    return negative.pop() if len(negative) == 1 and negative < _UNKNOWN_MARKS else None
+
+
+def _rising(records: Records) -> Iterator[tuple[str, str]]:
+    """Yield the columns of whole numbers that rise with the dates, and the name of those."""
+    import numpy as np
+
+    dates = [column for column in records.columns if column.kind == "date"]
+    for column in records.columns:
+        if column.kind not in ("count", "continuous") or not dates:
+            continue
+        values, when = column.values[:, 0], dates[0].values[:, 0]
+        known = ~np.isnan(values) & ~np.isnan(when)
+        if (values[known] != np.round(values[known])).any():
+            continue
+        ranks = [np.unique(cells[known], return_inverse=True)[1] for cells in (values, when)]
+        # Five values or fewer rise by chance too often.
+        enough = min(len(np.unique(rank)) for rank in ranks) > 5
+        if enough and np.corrcoef(ranks[0], ranks[1])[0, 1] > _CLOSELY:
+            yield column.name, dates[0].name
+
+
+def read_generation_time(
+    path: str | os.PathLike[str], encoding: str, max_bytes: int
+) -> tuple[list[float], str]:
+    """Return P(waiting i units), i = 0, 1, …, and a sentence that says how the file was read.
+
+    One column: its first entry is the probability of waiting 1 unit, as tables of generation times
+    are usually written. Two columns: times in whole units, and probabilities; times that are not
+    listed have probability 0. A header is skipped.
+    """
+    from outtrees.records.files import read_source
+
+    source = read_source(path, max_bytes)
+    rows: list[tuple[int, list[float]]] = []
+    for number, line in enumerate(source.text(encoding).splitlines(), start=1):
+        parts = line.replace(",", " ").replace(";", " ").split()
+        if not parts:
+            continue
+        try:
+            values = [float(part.strip('"')) for part in parts]
+        except ValueError:
+            if rows or number > 1:
+                raise CommandError(
+                    f"{source.name} line {number}: numbers are expected, but got {line[:60]!r}; "
+                    "write one probability a line, or a time and a probability"
+                ) from None
+            continue
+        rows.append((number, values))
+    if not rows:
+        raise CommandError(f"{source.name} has no data rows; write one probability a line")
+    width = len(rows[0][1])
+    for number, values in rows:
+        if len(values) != width or width > 2:
+            raise CommandError(
+                f"{source.name} line {number}: {len(values)} fields, but one column "
+                "(probabilities) or two (times, probabilities) are expected"
+            )
+        if not 0 <= values[-1] < float("inf"):
+            raise CommandError(
+                f"{source.name} line {number}: a probability of at least 0 is expected, but got "
+                f"{values[-1]:g}"
+            )
+    if not sum(values[-1] for _, values in rows) > 0:
+        raise CommandError(f"{source.name}: all probabilities are 0; at least one must be positive")
+    if width == 1:
+        chances = [0.0, *(values[0] for _, values in rows)]
+        told = "its first entry is the probability of waiting 1 unit"
+    else:
+        chances = _by_time(source.name, rows)
+        told = "times from its first column, probabilities from its second"
+    mean = sum(i * chance for i, chance in enumerate(chances)) / sum(chances)
+    return chances, f"generation times of {source.name}: {told}; mean {mean:.3g} units"
+
+
+def _by_time(name: str, rows: list[tuple[int, list[float]]]) -> list[float]:
+    chances: dict[int, float] = {}
+    for number, (time, chance) in rows:
+        if time != time or not 0 <= time <= _LONGEST or time != int(time) or int(time) in chances:
+            raise CommandError(
+                f"{name} line {number}: times are expected to be different whole numbers from 0 "
+                f"to {_LONGEST}, but got {time:g}"
+            )
+        chances[int(time)] = chance
+    return [chances.get(time, 0.0) for time in range(max(chances) + 1)]
+
+
+def read_known_parents(
+    path: str | os.PathLike[str], place: Mapping[str, int], encoding: str, max_bytes: int
+) -> dict[str, str | None]:
+    """Return child → parent, None for a root; the first row holds the names of the two columns."""
+    from outtrees.records.files import read_source
+
+    source = read_source(path, max_bytes)
+    rows = list(csv.reader(io.StringIO(source.text(encoding))))
+    known: dict[str, str | None] = {}
+    for number, row in enumerate(rows[1:], start=2):
+        if not row:
+            continue
+        if len(row) != 2:
+            raise CommandError(
+                f"{source.name} line {number}: two fields, child and parent, are expected, but "
+                f"there are {len(row)}"
+            )
+        child, parent = (cell.strip() for cell in row)
+        for name in (child, parent or child):
+            if name not in place:
+                raise CommandError(
+                    f"{source.name} line {number}: {name[:60]!r} is no record; name records as the "
+                    "table does, and leave the parent of a root empty"
+                )
+        if known.setdefault(child, parent or None) != (parent or None):
+            raise CommandError(
+                f"{source.name} line {number}: {child!r} is given two parents; keep one"
+            )
+    if not known:
+        raise CommandError(f"{source.name} has no data rows; write child,parent below a header")
+    return known

@@ -6,15 +6,28 @@ from typing import Any
 
 import click
 
+from outtrees.cli.cost import only_checked, planned_cost, tell_dropped_mass
 from outtrees.cli.density import MUTATIONS
+from outtrees.cli.design import by_kinds, design, refuse_missing, remember_columns
+from outtrees.cli.errors import CommandError
+from outtrees.cli.inputs import load_records, tell_records
 from outtrees.cli.options import candidate_options, fit_options, out_folder, table_options
+from outtrees.cli.results import (
+    check_folder,
+    csv_writer,
+    model_writer,
+    name_files,
+    where_whole,
+    write_files,
+)
+from outtrees.cli.screen import running
 
 FILES = ("labels.csv", "model.safetensors")
-_JOINT = {"auto": "auto", "no": False, "fresh": "fresh", "yes": True}
+_JOINT: dict[str, bool | str] = {"auto": "auto", "no": False, "fresh": "fresh", "yes": True}
 _SPARSE_SECONDS = 3e-2  # for each record of a fit over candidates, roughly
 
 
-class Share(click.ParamType):
+class Share(click.ParamType):  # type: ignore[type-arg]  # older clicks take no type here
     """A number, or the word auto."""
 
     name = "number|auto"
@@ -73,16 +86,9 @@ def command(**options: Any) -> None:
     All records take part, those without a label too. With --out: labels.csv, with the probability
     of every label for every record, and the model for `outtrees show`.
     """
-    from outtrees.cli.cost import planned_cost, told_beforehand
-    from outtrees.cli.design import by_kinds, design, refuse_missing, remember_columns
-    from outtrees.cli.folder import check_folder
-    from outtrees.cli.inputs import load_records
-    from outtrees.cli.outputs import csv_writer, model_writer, name_files, where_whole, write_files
-    from outtrees.cli.running import estimator, running, tell_dropped_mass, tell_records
-    from outtrees.labels.classifier import labels_plan
-
     with running("label", options) as screen:
-        OutTreeClassifier = estimator("outtrees.labels.classifier", "OutTreeClassifier")
+        from outtrees.labels.classifier import OutTreeClassifier, labels_plan
+
         if options["out"] is not None:
             check_folder(options["out"], FILES)
         records = load_records(options, label=options["label"])
@@ -106,7 +112,7 @@ def command(**options: Any) -> None:
         # 4 chains of 55 draws, the fit and the choice of settings.
         what = f"labels of {len(records):,} records"
         cost = planned_cost(screen, what, len(records), 450, plan, _SPARSE_SECONDS)
-        if told_beforehand(screen, cost, options["check"]):
+        if only_checked(screen, cost, options["check"]):
             return
         model.candidates = plan.way  # as was said
         with screen.busy("finding labels"):
@@ -126,8 +132,6 @@ def command(**options: Any) -> None:
 def _known(column: Any) -> Any:
     """Return the labels as text, empty where unknown."""
     import numpy as np
-
-    from outtrees.cli.failing import CommandError
 
     levels = column.levels or ()
     known = np.array(

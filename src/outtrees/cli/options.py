@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
+
+from outtrees.cli.errors import CommandError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
-class Size(click.ParamType):
+class Size(click.ParamType):  # type: ignore[type-arg]  # older clicks take no type here
     """A number of bytes: 1000000, 500M, 4GB."""
 
     name = "size"
@@ -150,3 +153,31 @@ checkpoint_option = click.option(
     metavar="FILE",
     help="Keep what the fit has reached there; a run that was killed goes on from it.",
 )
+
+scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="A Dask scheduler whose workers do the work, such as tcp://host:8786.",
+)
+
+
+def check_scheduler(address: str | None) -> None:
+    """Refuse a scheduler where Dask is not installed, before any file is opened."""
+    from importlib.util import find_spec
+
+    if address is not None and find_spec("distributed") is None:
+        raise CommandError(
+            f"--scheduler {address} needs Dask; install it with pip install 'outtrees[dask]'"
+        )
+
+
+@contextmanager
+def spread_over(address: str | None) -> Iterator[None]:
+    """Send what goes through joblib inside the block to a scheduler, if one is given."""
+    if address is None:
+        yield
+        return
+    from outtrees.parallel.scheduler import on_scheduler
+
+    with on_scheduler(address):
+        yield

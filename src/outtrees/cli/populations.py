@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from outtrees.cli.ancestry import check_options, load, make_model
 from outtrees.cli.ancestry import command as ancestry
-from outtrees.cli.scheduler import check_scheduler, scheduler_option
-from outtrees.cli.screen import Screen
+from outtrees.cli.cost import Cost, only_checked
+from outtrees.cli.errors import CommandError
+from outtrees.cli.inputs import tell_records
+from outtrees.cli.options import check_scheduler, scheduler_option
+from outtrees.cli.results import check_folder
+from outtrees.cli.screen import Screen, running
+from outtrees.errors import Message
 
 if TYPE_CHECKING:
     from outtrees.ancestry.populations import Populations
-    from outtrees.cli.cost import Cost
     from outtrees.records import Records
 
 # Options of `outtrees ancestry` that make no sense for many populations: names of single records,
@@ -40,15 +45,9 @@ def command(**options: Any) -> None:
     not depend on which. Writes parents.csv and populations.csv to --out, and a file for each
     population as soon as it is done: a run that was interrupted goes on where it stopped.
     """
-    from outtrees.cli.ancestry_inputs import check_options, load, make_model
-    from outtrees.cli.cost import told_beforehand
-    from outtrees.cli.failing import CommandError
-    from outtrees.cli.folder import check_folder
-    from outtrees.cli.running import estimator, running, tell_records
-
     options = {**options, **_ELSEWHERE, "group": options["by"]}
     with running("populations", options) as screen:
-        Ancestry = estimator("outtrees.ancestry", "Ancestry")
+        from outtrees.ancestry import Ancestry
         from outtrees.ancestry.populations import Populations, fit_populations
 
         check_options(options)
@@ -61,7 +60,7 @@ def command(**options: Any) -> None:
         for sentence in given.notes:
             screen.say(sentence)
         populations = Populations(given.records)
-        if told_beforehand(screen, _cost(populations, given.cost, options), options["check"]):
+        if only_checked(screen, _cost(populations, given.cost, options), options["check"]):
             return
         model = make_model(Ancestry, given, options)
         with screen.counting("populations") as progress:
@@ -144,7 +143,7 @@ def _tell(screen: Screen, found: Any) -> None:
     if unsettled:
         screen.warn(f"{counted(unsettled, 'population')} had not converged; raise --max-iter")
     for name, reason in failures.items():
-        screen.warn(f"population {name!r} could not be fitted: {reason}")
+        screen.warn(Message(f"population {name!r} could not be fitted: ", reason))
     names = [name for name in (PARENTS, LABELS, POPULATIONS) if (found.folder / name).exists()]
     screen.say("\nfiles written:")
     for name in names:

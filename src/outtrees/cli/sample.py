@@ -6,7 +6,10 @@ from typing import Any
 
 import click
 
+from outtrees.cli.design import cells, columns_of
+from outtrees.cli.errors import CommandError
 from outtrees.cli.options import Size, common_options, seed_option
+from outtrees.cli.screen import running
 
 _OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
 
@@ -26,8 +29,6 @@ def command(**options: Any) -> None:
 
     A tree at random, a root, and every child as the model says children differ from parents.
     """
-    from outtrees.cli.failing import CommandError
-    from outtrees.cli.running import running
     from outtrees.io import load, to_csv, write_csv
     from outtrees.records.column import counted
 
@@ -70,8 +71,6 @@ def _simulated(model: Any, options: dict[str, Any]) -> Any:
 
 
 def _sampled(model: Any, options: dict[str, Any]) -> dict[str, list[Any]]:
-    from outtrees.cli.design import cells, columns_of
-
     X, parents = model.sample(options["n"], random_state=options["seed"])
     names, levels = columns_of(model, X.shape[1])
     table: dict[str, list[Any]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,11 +14,14 @@ from typing import Any
 
 import click
 
-from outtrees.cli.failing import flat, spoken
+from outtrees.cli.errors import flat, told
+from outtrees.errors import message_of
 
+FORMAT = 1  # of the JSON summary: raised when a field is renamed, removed or means something else
 ROWS_ON_SCREEN = 40
 _PLAIN_WIDTH = 120  # of tables that go to a file or a pipe
 _BAR = 20
+_FIRST, _FEW = 40, 10  # lines on the screen of a long list; so few more are not worth a cut
 
 
 class Screen:
@@ -34,7 +38,7 @@ class Screen:
     def __init__(self, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet = quiet
         self.as_json = as_json
-        self.summary: dict[str, Any] = {}
+        self.summary: dict[str, Any] = {"format": FORMAT}
         self._warned: list[str] = []
 
     def say(self, text: str = "") -> None:
@@ -44,7 +48,7 @@ class Screen:
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr, once."""
-        line = spoken(text)
+        line = told(text)
         if line not in self._warned:
             self._warned.append(line)
             if not self.quiet:
@@ -62,7 +66,7 @@ class Screen:
                 yield
             finally:
                 for warning in caught:
-                    self.warn(str(warning.message))
+                    self.warn(message_of(warning.message))
 
     def table(
         self,
@@ -193,6 +197,44 @@ class Screen:
             click.echo(json.dumps(jsonable(self.summary), allow_nan=False, ensure_ascii=True))
 
 
+@contextmanager
+def running(command: str, options: Mapping[str, Any]) -> Iterator[Screen]:
+    """Yield the screen; limit the cores, tell warnings, print the summary at the end."""
+    from outtrees import __version__
+
+    screen = Screen(options["quiet"], options["as_json"])
+    if screen.quiet:
+        os.environ["OUTTREES_COMPILE_QUIETLY"] = "1"  # heeded by outtrees._common.compiled
+    screen.summary.update({"command": command, "version": __version__, "seed": options.get("seed")})
+    with screen.warnings_told(), _cores(options.get("jobs")):
+        yield screen
+
+
+@contextmanager
+def _cores(jobs: int | None) -> Iterator[None]:
+    if jobs is None:
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(jobs):
+        yield
+
+
+def shortened(lines: Sequence[str], what: str, last: int = 20) -> str:
+    """Return lines for a screen: of too many the first 40 and the last.
+
+    Examples
+    --------
+    >>> shortened([str(n) for n in range(1000)], "lines").splitlines()[39:42]
+    ['39', '… 940 more lines', '980']
+    """
+    rest = len(lines) - _FIRST - last
+    if rest > _FEW:
+        lines = [*lines[:_FIRST], f"… {rest:,} more {what}", *lines[len(lines) - last :]]
+    return "\n".join(lines)
+
+
 def printable(cell: Any) -> str:
     r"""Return a cell of a table as text that cannot steer a terminal.
 
@@ -206,7 +248,8 @@ def printable(cell: Any) -> str:
     if isinstance(cell, Integral):
         return str(cell)
     if isinstance(cell, Real):
-        return f"{float(cell):.3f}" if abs(cell) < 1e4 else f"{float(cell):.6g}"
+        number = float(cell)
+        return f"{number:.3f}" if abs(number) < 1e4 else f"{number:.6g}"
     return flat(str(cell)[:200])
 
 

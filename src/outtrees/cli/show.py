@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from outtrees.cli.errors import flat
 from outtrees.cli.options import Size, common_options
+from outtrees.cli.screen import running
 
 
 @click.command("show", short_help="A saved model in words.")
@@ -16,7 +18,6 @@ from outtrees.cli.options import Size, common_options
 @common_options
 def command(**options: Any) -> None:
     """What a saved MODEL is, what it learned from, and what it learned."""
-    from outtrees.cli.running import running
     from outtrees.io import load
 
     with running("show", options) as screen:
@@ -30,8 +31,6 @@ def command(**options: Any) -> None:
 
 def told(model: Any) -> list[str]:
     """Return sentences about a model, one a line."""
-    from outtrees.cli.failing import flat
-
     lines = [f"{type(model).__name__}, {_settings(model)}"]
     lines += _columns(model)
     if hasattr(model, "describe"):

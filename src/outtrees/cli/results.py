@@ -1,4 +1,4 @@
-"""A folder of results that appears whole or not at all."""
+"""Files of results: a folder that is written whole or not at all, and its files named on screen."""
 
 from __future__ import annotations
 
@@ -8,12 +8,65 @@ import shutil
 import signal
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from outtrees.cli.failing import CommandError
+from outtrees.cli.errors import CommandError
+from outtrees.cli.screen import Screen
+
+MODEL = "model.safetensors"
+
+Writer = Callable[[Path], Any]
+
+
+def csv_writer(columns: Mapping[str, Any]) -> Writer:
+    """Return what writes a table as CSV that no spreadsheet executes."""
+    from outtrees.io import write_csv
+
+    return lambda path: write_csv(path, dict(columns))
+
+
+def model_writer(screen: Screen, model: Any) -> dict[str, Writer]:
+    """Return the writer of the model file; none, with a warning, for a model without a format."""
+    from outtrees.io import CLASSES, save
+
+    name = type(model).__name__
+    if name not in CLASSES:
+        screen.warn(f"no {MODEL}: {name} cannot be saved yet; keep the command and the seed")
+        return {}
+    return {MODEL: lambda path: save(model, path)}
+
+
+def write_files(screen: Screen, folder: str | None, writers: Mapping[str, Writer]) -> None:
+    """Write all files, or none, and say which; without a folder, nothing."""
+    screen.summary["files"] = {}
+    if folder is None:
+        return
+    with whole_folder(folder) as stage:
+        for name, write in writers.items():
+            write(stage / name)
+    screen.summary["files"] = {name: str(Path(folder) / name) for name in writers}
+
+
+def name_files(screen: Screen) -> None:
+    """Print the files that were written."""
+    files = screen.summary["files"]
+    if not files:
+        screen.say("\nno files written; --out FOLDER writes the whole tables and the model")
+        return
+    screen.say("\nfiles written:")
+    for path in files.values():
+        screen.say(f"  {path}")
+
+
+def where_whole(folder: str | None, name: str) -> str:
+    """Return where the rest of a table is that is cut on screen."""
+    return "give --out FOLDER for all" if folder is None else f"all are in {Path(folder) / name}"
+
+
+# The folder ----------------------------------------------------------------------------------
 
 
 def check_folder(path: str | os.PathLike[str], names: Iterable[str] = ()) -> None:

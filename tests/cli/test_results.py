@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from outtrees.cli.failing import CommandError
-from outtrees.cli.folder import check_folder, uninterrupted, whole_folder
+from outtrees.cli.errors import CommandError
+from outtrees.cli.results import check_folder, uninterrupted, whole_folder
 
 
 def names(folder):

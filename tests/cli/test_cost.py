@@ -2,9 +2,8 @@
 
 import pytest
 
-from outtrees.cli.cost import Cost, dense_memory
-from outtrees.cli.failing import CommandError
-from outtrees.cli.memory import refuse_too_large
+from outtrees.cli.cost import Cost, dense_memory, refuse_too_large
+from outtrees.cli.errors import CommandError
 
 GB = 10**9
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from outtrees.cli.failing import CommandError
-from outtrees.cli.generation_time import read_generation_time
+from outtrees.cli.errors import CommandError
+from outtrees.cli.inputs import read_generation_time
 
 
 def read(tmp_path, text):

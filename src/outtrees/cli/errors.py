@@ -1,0 +1,132 @@
+"""How a failure is reported: one line that names the place and the remedy, and an exit code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import click
+
+from outtrees.errors import Message, Option, message_of
+
+# The options of commands that are arguments of the library under another name.
+_RENAMED = {
+    "forbidden": "forbid",
+    "kinds": "kind",
+    "known_parents": "known-parent",
+    "n_jobs": "jobs",
+    "random_state": "seed",
+}
+# And those of the same name, with hyphens; any other argument is spelled as in Python.
+_SAME = """
+    background by candidates censored checkpoint clock date_uncertainty distances encoding
+    generation_time generations group_spread id log_weights max_bytes max_children max_iter method
+    min_support missing mutation n_candidates n_draws quotes root roots scheduler sequences
+    sharpness stickiness strict_dates substitution ties unsequenced until waiting_mean waiting_sd
+"""
+OPTIONS = {**_RENAMED, **{name: name.replace("_", "-") for name in _SAME.split()}}
+_LONGEST = 2000
+
+
+class CommandError(click.ClickException):
+    """Something the command line itself refuses; input unless another exit code is given."""
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
+
+
+def exit_code(error: BaseException) -> int:
+    """Return 2 for input, 3 for files, 4 for memory, 130 for Ctrl-C, 1 for what nobody foresaw.
+
+    Examples
+    --------
+    >>> exit_code(ValueError()), exit_code(FileNotFoundError()), exit_code(MemoryError())
+    (2, 3, 4)
+    """
+    if isinstance(error, click.ClickException):
+        return error.exit_code
+    for kinds, code in (
+        ((click.Abort, KeyboardInterrupt), 130),
+        (MemoryError, 4),
+        (OSError, 3),
+        (ValueError, 2),
+    ):
+        if isinstance(error, kinds):
+            return code
+    return 1
+
+
+def one_line(error: BaseException) -> str:
+    r"""Return what to print of an error: no line breaks, no control characters.
+
+    Examples
+    --------
+    >>> print(one_line(ValueError(Message("UTF-16;\npass ", Option("encoding", "utf-16")))))
+    UTF-16; pass --encoding utf-16
+    >>> print(one_line(PermissionError(13, "Permission denied", "a.csv")))
+    'a.csv': Permission denied
+    """
+    if isinstance(error, (click.Abort, KeyboardInterrupt)):
+        return "interrupted; no file is half-written"
+    if isinstance(error, click.UsageError):
+        where = error.ctx.command_path if error.ctx else "outtrees"
+        return flat(f"{error.format_message().rstrip('.')}; see '{where} --help'")
+    if isinstance(error, click.ClickException):
+        return flat(error.format_message())
+    if isinstance(error, OSError) and error.strerror:
+        name = "" if error.filename is None else f"{str(error.filename)!r}: "
+        return flat(f"{name}{error.strerror}")
+    if isinstance(error, MemoryError):
+        return told(message_of(error)) or "the memory is used up; give fewer records"
+    if exit_code(error) == 1:
+        return flat(
+            f"unexpected {type(error).__name__}: {error}; this is a fault of the program, --debug "
+            "shows where"
+        )
+    return told(message_of(error)) or f"unexpected {type(error).__name__}; --debug shows where"
+
+
+def told(text: str) -> str:
+    """Return a text of the library on one line, its options as they are typed.
+
+    Examples
+    --------
+    >>> print(told(Message("pass ", Option("id", "case"), " or ", Option("strict_dates", False))))
+    pass --id case or --no-strict-dates
+    """
+    return flat(text.spelled(typed) if isinstance(text, Message) else text)
+
+
+def typed(option: Option) -> str:
+    """Return an option as it is typed; one that no command has as in Python.
+
+    Examples
+    --------
+    >>> typed(Option("max_iter")), typed(Option("kinds", {"day of onset": "date"}))
+    ('--max-iter', "--kind 'day of onset=date'")
+    >>> typed(Option("quotes", False)), typed(Option("solver", "em"))
+    ('--no-quotes', "solver='em'")
+    """
+    if option.name not in OPTIONS or option.value is None:
+        return str(option)
+    name, value = OPTIONS[option.name], option.value
+    if value is ... or value is True:
+        return f"--{name}"
+    if value is False:
+        return f"--no-{name}"
+    if isinstance(value, Mapping):
+        return " ".join(f"--{name} {_word(f'{key}={item}')}" for key, item in value.items())
+    return f"--{name} {_word(str(value))}"
+
+
+def _word(text: str) -> str:
+    """Return text as one word of a command."""
+    return text if re.fullmatch(r"[\w.,+/-]+", text) else f"'{text}'"
+
+
+def flat(text: str) -> str:
+    """Return text on one line, what would steer a terminal written as an escape, cut if long."""
+    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line[:_LONGEST])
+    return line
