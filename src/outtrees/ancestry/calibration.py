@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 from outtrees.ancestry.constraints import known_parents, named
 from outtrees.ancestry.posterior import Posterior, Roots, trees_of
 from outtrees.candidates.edges import PossibleEdges
-from outtrees.errors import NoSpanningTreeError, RecordsError
+from outtrees.errors import NoSpanningTreeError, Option, RecordsError
 from outtrees.models.columns import Lineage, LineagePairs
 from outtrees.trees.arguments import check_count
 from outtrees.trees.candidates import CandidateTrees
@@ -92,9 +92,10 @@ def _check_limit(posterior: Posterior, known: Mapping[int, int], max_children: i
     for v, number in children.most_common(1):
         if number > max_children:
             raise RecordsError(
-                f"no record is expected to have more children than max_children={max_children}, "
-                f"but {posterior.records.ids[v]!r} is the known parent of {number}; correct the "
-                "known parents or raise that number"
+                "no record is expected to have more children than ",
+                Option("max_children", max_children),
+                f", but {posterior.records.ids[v]!r} is the known parent of {number}; correct the "
+                "known parents or raise that number",
             )
 
 

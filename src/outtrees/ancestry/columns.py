@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.errors import RecordsError
+from outtrees.errors import Message, Option, RecordsError
 from outtrees.models.columns import (
     ColumnKernel,
     Counts,
@@ -93,21 +93,26 @@ def model_columns(
             kernel, values = Sticky(tuple(column.levels or ())), column.values
         if np.isnan(values).all():
             raise RecordsError(
-                f"column {column.name!r} has no value at all; fill it or ignore it "
-                f"(kinds={{{column.name!r}: 'ignore'}})"
+                f"column {column.name!r} has no value at all; fill it or ignore it (",
+                Option("kinds", {column.name: "ignore"}),
+                ")",
+                column=column.name,
             )
         result.append(ModelColumn(column.name, kernel, values))
     return result
 
 
 def _check_group_spread(records: Records) -> None:
-    needs = "group_spread=True needs a column of groups and one of places, but there are no "
+    needs = Message(
+        Option("group_spread", True),
+        " needs a column of groups and one of places, but there are no ",
+    )
     if records.groups is None:
         raise RecordsError(
-            f"{needs}groups; name their column, for example kinds={{'site': 'group'}}"
+            needs, "groups; name their column, for example ", Option("kinds", {"site": "group"})
         )
     if not any(column.kind == "place" for column in records.columns):
-        raise RecordsError(f"{needs}places; call their columns x and y, or lat and lon")
+        raise RecordsError(needs, "places; call their columns x and y, or lat and lon")
 
 
 def _in_whole_units(column: Column) -> bool:
@@ -126,19 +131,21 @@ def _main_date(records: Records, dates: DateOptions) -> Column | None:
     found = [c for c in records.columns if c.kind == "date" and c.name not in aside]
     if len(found) > 1:
         names = ", ".join(repr(c.name) for c in found)
+        ends = ("; or say ", Option("until", "…"), " if one is when records ended")
         raise RecordsError(
             f"one column of dates is expected, but {names} are dates; keep the one from which "
-            "children's dates are counted and give the others another kind, for example "
-            f"kinds={{{found[1].name!r}: 'ignore'}}"
-            + "; or say until='…' if one is when records ended"
-            * (dates.until is None)
+            "children's dates are counted and give the others another kind, for example ",
+            Option("kinds", {found[1].name: "ignore"}),
+            *(ends if dates.until is None else ()),
+            column=found[1].name,
         )
     if not found:
         for name, value in (("until", dates.until), ("censored", dates.censored)):
             if value is not None:
                 raise RecordsError(
-                    f"{name}={value!r} needs a column of dates, but there is none; name it, for "
-                    "example kinds={'onset': 'date'}"
+                    Option(name, value),
+                    " needs a column of dates, but there is none; name it, for example ",
+                    Option("kinds", {"onset": "date"}),
                 )
     return found[0] if found else None
 
@@ -152,8 +159,10 @@ def date_cells(records: Records, column: Column, dates: DateOptions) -> Array:
         until = records.column(dates.until)
         if until.kind != "date" or until.calendar != column.calendar:
             raise RecordsError(
-                f"until={dates.until!r} is expected to be a column of dates like {column.name!r}; "
-                "write both as calendar dates or both as numbers"
+                Option("until", dates.until),
+                f" is expected to be a column of dates like {column.name!r}; "
+                "write both as calendar dates or both as numbers",
+                column=dates.until,
             )
         last = until.values[:, 0]
         end = np.where(np.isnan(last), start, last)
@@ -198,13 +207,16 @@ def matrix_column(name: str, given: Any, records: Records) -> ModelColumn:
     if name == "distances":
         if (matrix < 0).any() or np.isinf(matrix).any():
             raise RecordsError(
-                "distances are expected to be finite and ≥ 0, or NaN (unknown); forbid the pairs "
-                "that are too far apart (forbidden=)"
+                Option("distances"),
+                " must be finite and ≥ 0, or NaN (unknown); forbid the pairs that are too far "
+                "apart (",
+                Option("forbidden"),
+                ")",
             )
         kernel: Any = Distances(matrix)
     else:
         if np.isnan(matrix).any() or np.isposinf(matrix).any():
-            raise RecordsError("log_weights are expected to be below +inf and not NaN")
+            raise RecordsError(Option("log_weights"), " must be below +inf and not NaN")
         kernel = GivenWeights(matrix)
     return ModelColumn(name, kernel, np.arange(T, dtype=np.float64)[:, None])
 

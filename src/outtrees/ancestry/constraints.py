@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from outtrees.ancestry.columns import ModelColumn
 from outtrees.candidates import Constraints
-from outtrees.errors import NoSpanningTreeError, RecordsError
+from outtrees.errors import Message, NoSpanningTreeError, Option, RecordsError
 from outtrees.models.columns import Waiting
 from outtrees.records import Records
 
@@ -23,8 +23,15 @@ _WORDS = {
     "but log_root is -inf there": "which may be no root",
     "whose log_root is above -inf": "that may be a root",
 }
-_SEVERAL = "use roots='any' if several records may have no parent among the others; else "
-_REMEDY = "correct dates, known parents or forbidden pairs, or pass strict_dates=False"
+_SEVERAL = (
+    "use ",
+    Option("roots", "any"),
+    " if several records may have no parent among the others; else ",
+)
+_REMEDY = (
+    "correct dates, known parents or forbidden pairs, or pass ",
+    Option("strict_dates", False),
+)
 
 
 def row_of(records: Records, identity: Any) -> int:
@@ -46,16 +53,15 @@ def named(error: NoSpanningTreeError, records: Records) -> NoSpanningTreeError:
     for ours, theirs in _WORDS.items():
         text = text.replace(ours, theirs)
     fact, _, advice = text.partition("; allow ")
-    if advice:
-        fact += "; " + _SEVERAL * ("roots='any'" in advice) + _REMEDY
+    remedy = Message("; ", *(_SEVERAL * ("roots='any'" in advice)), *_REMEDY) if advice else ""
     if records.groups is not None and len(np.unique(records.groups)) > 1:
-        return NoSpanningTreeError(fact)
+        return NoSpanningTreeError(fact, remedy)
 
     def identities(found: re.Match[str]) -> str:
         rows = [int(number) for number in found[2].split(", ")]
         return f"{found[1]} " + ", ".join(repr(records.ids[row]) for row in rows)
 
-    return NoSpanningTreeError(re.sub(r"(records?) (\d+(?:, \d+)*)", identities, fact))
+    return NoSpanningTreeError(re.sub(r"(records?) (\d+(?:, \d+)*)", identities, fact), remedy)
 
 
 def known_parents(
@@ -107,7 +113,10 @@ def refuse_late_parents(
             raise RecordsError(
                 f"record {records.ids[v]!r} ({last.name} {last.text[v]}) is given as the parent of "
                 f"{records.ids[u]!r} ({begin.name} {begin.text[u]}), but parents come before their "
-                "children; correct a date or the parent, or pass strict_dates=False"
+                "children; correct a date or the parent, or pass ",
+                Option("strict_dates", False),
+                records=(records.ids[u], records.ids[v]),
+                column=begin.name,
             )
 
 

@@ -33,7 +33,7 @@ from outtrees.ancestry.simulation import simulated
 from outtrees.candidates import Constraints, all_edges, constraints
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.candidates.plan import table_plan
-from outtrees.errors import NoSpanningTreeError, RecordsError
+from outtrees.errors import ArgumentError, Message, NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.stages import Track
 from outtrees.inference.validation import check_params
 from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
@@ -307,7 +307,10 @@ class Ancestry(BaseEstimator):
         self.warnings_ = [plan.why] * bool(plan.why) + report.fit_warnings(self.fitted, facts)
         if not fit.converged:
             warnings.warn(
-                f"the fit had not converged after {self.max_iter} iterations; raise max_iter",
+                Message(
+                    f"the fit had not converged after {self.max_iter} iterations; raise ",
+                    Option("max_iter"),
+                ),
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -364,9 +367,10 @@ class Ancestry(BaseEstimator):
             return
         table = np.asarray(self.generation_time, dtype=np.float64)
         if table.ndim != 1 or not len(table) or not (table >= 0).all() or not table.sum() > 0:
-            raise ValueError(
-                "generation_time is expected to hold the probabilities of waiting 0, 1, 2, … "
-                f"units, numbers ≥ 0 with a positive sum; got {self.generation_time!r}"
+            raise ArgumentError(
+                Option("generation_time"),
+                " is expected to hold the probabilities of waiting 0, 1, 2, … "
+                f"units, numbers ≥ 0 with a positive sum; got {self.generation_time!r}",
             )
 
     def _read(self, table: Any, sequences: Any, unsequenced: str) -> Records:
@@ -597,7 +601,8 @@ class Ancestry(BaseEstimator):
         """Return the distribution of each unknown label, with its Monte-Carlo error."""
         if not any(column.kind == "label" for column in self.records.columns):
             raise RecordsError(
-                "a column of labels is expected; name it, for example kinds={'species': 'label'}"
+                "a column of labels is expected; name it, for example ",
+                Option("kinds", {"species": "label"}),
             )
         return support.labels_table(self.fitted, n_trees, self._generator(random_state))
 

@@ -18,7 +18,7 @@ from outtrees import __version__
 from outtrees._common.random import as_generator
 from outtrees.ancestry.estimator import Ancestry
 from outtrees.candidates.plan import MOST_DENSE
-from outtrees.errors import RecordsError
+from outtrees.errors import ArgumentError, Option, RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.io.tables import Table, to_csv
 from outtrees.parallel import RunFolder, run_units_into
@@ -125,14 +125,17 @@ def fit_populations(
     """
     check_params(ancestry)
     if ancestry.root is not None:
-        raise ValueError(
-            f"root={ancestry.root!r} names one record, but every population has a root of its "
-            f"own; say known_parents={{{ancestry.root!r}: None}} instead"
+        raise ArgumentError(
+            Option("root", ancestry.root),
+            " names one record, but every population has a root of its own; say ",
+            Option("known_parents", {ancestry.root: None}),
+            " instead",
         )
     if ancestry.group_spread:
-        raise ValueError(
-            "group_spread=True shares parameters between groups, but every population is fitted "
-            "on its own, with its own spread; leave it out"
+        raise ArgumentError(
+            Option("group_spread", True),
+            " shares parameters between groups, but every population is fitted "
+            "on its own, with its own spread; leave it out",
         )
     records = _read(ancestry, table, by, sequences, unsequenced)
     populations = Populations(records, ancestry.known_parents, ancestry.forbidden)
@@ -192,8 +195,9 @@ def _read(
     if isinstance(table, Records):
         if by is not None or sequences is not None:
             raise RecordsError(
-                "these records are read already; name the populations when reading, "
-                "kinds={'site': 'group'}, and join sequences then"
+                "these records are read already; name the populations when reading, ",
+                Option("kinds", {"site": "group"}),
+                ", and join sequences then",
             )
         return table
     kinds = dict(ancestry.kinds or {})
@@ -285,7 +289,10 @@ class Populations(Mapping[str, tuple[Records, dict[str, Any]]]):
         if records.groups is None:
             raise RecordsError(
                 "records are expected to say to which population they belong, but they have no "
-                "groups; read them with kinds={'site': 'group'}, or give by='site'"
+                "groups; read them with ",
+                Option("kinds", {"site": "group"}),
+                ", or give ",
+                Option("by", "site"),
             )
         self.records = records
         order = np.argsort(records.groups, kind="stable")

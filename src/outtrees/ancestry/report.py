@@ -15,6 +15,7 @@ from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.support import log_density, ranked_parents
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
+from outtrees.errors import Message, Option
 from outtrees.models.columns import Lineage, LineagePairs, Waiting
 from outtrees.records import Column
 from outtrees.records.column import counted
@@ -129,11 +130,17 @@ def fit_warnings(posterior: Posterior, facts: FitFacts) -> list[str]:
 
 def _about_the_fit(facts: FitFacts) -> Iterator[str]:
     if not facts.converged:
-        yield f"The fit had not converged after {facts.n_iter} iterations; raise max_iter."
+        yield Message(
+            f"The fit had not converged after {facts.n_iter} iterations; raise ",
+            Option("max_iter"),
+            ".",
+        )
     if facts.dropped is not None and facts.dropped.mean > _MUCH_DROPPED:
-        yield (
+        yield Message(
             f"Parents that are no candidates hold {facts.dropped.mean:.1%} of the "
-            "probability; raise n_candidates."
+            "probability; raise ",
+            Option("n_candidates"),
+            ".",
         )
 
 
@@ -177,10 +184,11 @@ def _about_dates(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
     if facts.dates.until is None:
         for column in posterior.records.columns:
             if column.kind in ("continuous", "count") and _ends(column.values[:, 0], days):
-                yield (
+                yield Message(
                     f"Column {column.name!r} is never before {date.name!r} and goes with it: if it "
-                    "says when records ended, and children come after their parent's end, give "
-                    f"until={column.name!r}."
+                    "says when records ended, and children come after their parent's end, give ",
+                    Option("until", column.name),
+                    ".",
                 )
 
 
@@ -190,17 +198,21 @@ def _many_last(date: Column, days: Array, ties: bool) -> Iterator[str]:
         return
     last = np.flatnonzero(days == known[-1])
     if len(last) >= max(_FEW, _MANY_LAST * len(days), _CROWDED * counts[:-1].max()):
-        words = (
+        no_ties = (
+            ", and pass ",
+            Option("ties", False),
+            " if no child has its parent's date: as it is, they may be taken for each other's "
+            "children",
+        )
+        yield Message(
             f"{counted(len(last), 'record')} of {len(days):,} have the last date, "
             f"{date.text[last[0]]}: if that is only when one stopped looking, name a yes/no column "
-            "of such records (censored='…')"
+            "of such records (",
+            Option("censored", "…"),
+            ")",
+            *(no_ties if ties else ()),
+            ".",
         )
-        if ties:
-            words += (
-                ", and pass ties=False if no child has its parent's date: as it is, they may be "
-                "taken for each other's children"
-            )
-        yield words + "."
 
 
 def _ends(values: Array, days: Array) -> bool:
@@ -220,10 +232,11 @@ def _about_links(posterior: Posterior) -> Iterator[str]:
     if K < _MOST_LINKS:
         gain = missing_links(posterior.lineage, posterior.pairs, posterior.trees)
     if gain > _GAIN:
-        yield (
-            f"Some records look further from their parents than {counted(K, 'link')}: with "
-            f"generations={K + 1} the log-likelihood would be higher by {gain:.0f} or more, and "
-            "supports less sure. Ancestors that no record shows are likely."
+        yield Message(
+            f"Some records look further from their parents than {counted(K, 'link')}: with ",
+            Option("generations", K + 1),
+            f" the log-likelihood would be higher by {gain:.0f} or more, and "
+            "supports less sure. Ancestors that no record shows are likely.",
         )
 
 
