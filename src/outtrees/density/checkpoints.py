@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Option
 from outtrees.inference.checkpoints import digest, tracked
 from outtrees.inference.stages import EmStage, Track
 from outtrees.models.base import Mutation
@@ -40,14 +41,16 @@ def density_track(
 
 def _refuse_what_cannot_be_kept(model: Any, hidden: bool) -> None:
     many = [
-        f"{name}='auto'"
+        Option(name, "auto")
         for name in ("mutation", "n_components", "prior_strength")
         if isinstance(getattr(model, name), str) and getattr(model, name) == "auto"
     ]
     if many:
-        raise ValueError(
-            f"a checkpoint keeps one fit, but {many[0]} makes one for each fold; name one "
-            "mutation with its options, or fit without a checkpoint"
+        raise ArgumentError(
+            "a checkpoint keeps one fit, but ",
+            many[0],
+            " makes one for each fold; name one mutation with its options, or fit without a "
+            "checkpoint",
         )
     if hidden:
         raise ValueError(

@@ -35,9 +35,10 @@ def template(
     if isinstance(mutation, Mutation):
         for name, value in options.items():
             if value not in _DEFAULTS[name]:
-                raise ValueError(
-                    f"{name}={value!r} is for a mutation given by its name, but mutation is a "
-                    f"{type(made).__name__}, which has options of its own; set it there"
+                raise ArgumentError(
+                    Option(name, value),
+                    " is for a mutation given by its name, but mutation is a "
+                    f"{type(made).__name__}, which has options of its own; set it there",
                 )
         options = {}
     takes_components = isinstance(made, MixtureMutation) and made.components is None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from outtrees._common.files import write_atomically
-from outtrees.errors import RunFolderError
+from outtrees.errors import Message, Option, RunFolderError
 from outtrees.parallel.units import fresh_seed
 
 FORMAT = 1
@@ -108,16 +108,21 @@ class RunFolder:
         new = {**about["settings"], "format": about["format"]}
         new["seed"] = before["seed"] if seed is None else seed
         changes = [
-            f"{name} was {json.dumps(old.get(name))[:60]} and is {json.dumps(new.get(name))[:60]}"
+            Message(
+                Option(name),
+                f" was {json.dumps(old.get(name))[:60]} and is {json.dumps(new.get(name))[:60]}",
+            )
             for name in sorted({*old, *new})
             if old.get(name) != new.get(name)
         ]
         if before["data"] != about["data"]:
-            changes.insert(0, "the data differ")
+            changes.insert(0, Message("the data differ"))
         if changes:
             raise RunFolderError(
-                f"{str(self.path)!r} holds another run ({changes[0]}); name another folder, or "
-                "delete this one"
+                f"{str(self.path)!r} holds another run (",
+                changes[0],
+                "); name another folder, or delete this one",
+                file=str(self.path),
             )
 
     def file(self, name: str) -> Path:
