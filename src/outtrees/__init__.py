@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from outtrees.errors import (
+    ArgumentError,
     InvalidWeightsError,
     ModelFileError,
     NoSpanningTreeError,
@@ -27,6 +28,7 @@ __version__ = "0.2.0.dev0"
 
 __all__ = [
     "Ancestry",
+    "ArgumentError",
     "BayesianOutTree",
     "InvalidWeightsError",
     "ModelFileError",

@@ -64,6 +64,7 @@ def test_json_is_all_of_stdout(ancestry, outbreak, tmp_path):
     result = ancestry("--json", "--out", tmp_path / "results")
     assert result.exit_code == 0
     summary = json.loads(result.stdout)
+    assert summary["format"] == 1
     assert summary["command"] == "ancestry"
     assert summary["records"] == 14
     assert summary["converged"] is True

@@ -32,9 +32,9 @@ def test_known_parents_make_columns_count(ancestry, outbreak, tmp_path, monkeypa
     ("text", "message"),
     [
         ("child,parent\n", "known.csv has no data rows; write child,parent below a header"),
-        ("child,parent\nnobody,\n", "line 2: 'nobody' is no record"),
-        ("child,parent\n{0},nobody\n", "line 2: 'nobody' is no record"),
-        ("child,parent\n{0},{1},3\n", "line 2: two fields, child and parent, are expected"),
+        ("child,parent\nnobody,\n", "line 2: 'nobody' is not a record"),
+        ("child,parent\n{0},nobody\n", "line 2: 'nobody' is not a record"),
+        ("child,parent\n{0},{1},3\n", "line 2: there must be two fields, child and parent"),
         ("child,parent\n{0},{1}\n{0},{2}\n", "line 3: {0!r} is given two parents; keep one"),
     ],
 )

@@ -76,7 +76,7 @@ def test_55_larger_than_max_bytes(refused, write, command):
     path = write("x.csv", b"id,a\n" + b"x,1\n" * 1000)
     line = refused(*command, path, "--max-bytes", "2k")
     assert line.startswith("x.csv is 4.0 kB; limit 2.0 kB (--max-bytes)")
-    assert "is no size; write for example" in refused(*command, path, "--max-bytes", "much")
+    assert "is not a size; write for example" in refused(*command, path, "--max-bytes", "much")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
@@ -170,11 +170,14 @@ WRONG = {
     "unknown column": (["--date", "onset"], "t.csv has no column 'onset'; its columns are 'id'"),
     "unknown id": (["--id", "case"], "t.csv has no column 'case'; its columns are"),
     "unknown kind": (["--kind", "a=colour"], "one of continuous, categorical, count,"),
-    "no kind": (["--kind", "a"], "--kind expects COLUMN=KIND, but got 'a'; write for example"),
-    "one coordinate": (["--place", "a"], "--place expects two or three columns, but got 'a'"),
-    "unknown root": (["--root", "q"], "--root 'q' is no record; records are called 'u', 'v'"),
-    "unknown parent": (["--known-parent", "u=q"], "--known-parent u=q: 'q' is no record; records"),
-    "no pair": (["--forbid", "u"], "--forbid expects CHILD=PARENT, but got 'u'"),
+    "no kind": (["--kind", "a"], "--kind must be COLUMN=KIND; got 'a'. Write for example"),
+    "one coordinate": (["--place", "a"], "--place must be two or three columns; got 'a'"),
+    "unknown root": (["--root", "q"], "--root 'q' is not a record; records are called 'u', 'v'"),
+    "unknown parent": (
+        ["--known-parent", "u=q"],
+        "--known-parent u=q: 'q' is not a record; records",
+    ),
+    "no pair": (["--forbid", "u"], "--forbid must be CHILD=PARENT; got 'u'"),
     "unknown choice": (["--roots", "two"], "'two' is not one of 'single', 'any'"),
     "no generations": (["--generations", "0"], "0 is not in the range x>=1"),
     "NaN": (["--waiting-mean", "nan"], "'nan' is not a finite number"),
@@ -257,7 +260,7 @@ def test_66_to_71_files_that_are_no_models(refused, outtrees, table, write, tmp_
 def test_out_that_cannot_be_a_folder(refused, table, tmp_path):
     (tmp_path / "file").write_text("mine")
     line = refused("ancestry", table, "--out", tmp_path / "file", code=3)
-    assert "is a file, but --out expects a folder" in line
+    assert "is a file, but --out must be a folder" in line
     line = refused("ancestry", table, "--out", tmp_path / "file" / "deeper", code=3)
     assert "cannot be made" in line
     (tmp_path / "there" / "parents.csv").mkdir(parents=True)

@@ -65,6 +65,10 @@ def test_no_command_shows_help_and_is_an_error(outtrees):
     assert "Commands:" in result.output
 
 
+def test_a_command_that_moved_says_where(refused):
+    assert "run 'python -m paper' instead" in refused("reproduce", "figure1", "--quick")
+
+
 def test_runs_as_a_module_and_tells_its_version():
     shown = subprocess.run(
         [sys.executable, "-m", "outtrees", "--version"], check=True, capture_output=True, text=True

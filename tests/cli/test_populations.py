@@ -64,7 +64,7 @@ def test_a_failed_population_is_one_line(populations, tmp_path):
 
 def test_refusals(refused, populations, cases, tmp_path):
     command = ("populations", cases, "--id", "id", "--by", "site")
-    assert "--out FOLDER is expected" in refused(*command)
+    assert "--out must be a folder" in refused(*command)
     out = ("--out", tmp_path / "out")
     assert "Missing option '--by'" in refused("populations", cases, *out)
     assert "no column 'nowhere'" in refused("populations", cases, "--by", "nowhere", *out)

@@ -66,18 +66,38 @@ _SAME = (
 )
 
 _columns = together(
-    click.option("--date", metavar="COLUMN", help="When a record came to be."),
+    click.option("--date", metavar="COLUMN", help="Date of each record."),
     click.option(
-        "--until", metavar="COLUMN", help="Until when it lasted: children wait from then."
+        "--until",
+        metavar="COLUMN",
+        help="Date on which each record ended; waiting times count from it.",
     ),
-    click.option("--censored", metavar="COLUMN", help="1 where --date lies after the last look."),
+    click.option(
+        "--censored",
+        metavar="COLUMN",
+        help="1 where the true date is later than --date (censored).",
+    ),
     click.option("--label", metavar="COLUMN", multiple=True, help="A category to predict."),
-    click.option("--parent-column", metavar="COLUMN", help="Parents as far as they are known."),
-    click.option("--group", metavar="COLUMN", help="Only records of one group can be related."),
+    click.option(
+        "--parent-column", metavar="COLUMN", help="Column of known parents; empty where unknown."
+    ),
+    click.option(
+        "--group",
+        metavar="COLUMN",
+        help="Column of groups; parents are in the group of their child.",
+    ),
 )
 _matrices = together(
-    click.option("--distances", type=click.Path(), help="CSV with names on two sides."),
-    click.option("--log-weights", type=click.Path(), help="CSV: children in rows, parents across."),
+    click.option(
+        "--distances",
+        type=click.Path(),
+        help="CSV of distances between records, with names in the first row and column.",
+    ),
+    click.option(
+        "--log-weights",
+        type=click.Path(),
+        help="CSV of log-weights: children in rows, parents in columns.",
+    ),
 )
 _model = together(
     click.option(
@@ -85,45 +105,47 @@ _model = together(
         type=click.Choice(["single", "any"]),
         default="single",
         show_default=True,
-        help="One first record, or any number of introductions.",
+        help="One root, or any number of roots (introductions).",
     ),
-    click.option("--root", metavar="ID", help="The first record, if it is known."),
+    click.option("--root", metavar="ID", help="The root, if it is known."),
     click.option("--known-parent", metavar="CHILD=PARENT", multiple=True,
-                 help="A parent that is known. May be repeated."),
+                 help="A known parent. May be repeated."),
     click.option("--forbid", metavar="CHILD=PARENT", multiple=True,
-                 help="A pair that is ruled out. May be repeated."),
+                 help="A parent that is excluded. May be repeated."),
     click.option(
         "--generations",
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="Largest number of links from a record to its parent record.",
+        help="Largest number of generations between a record and its parent record.",
     ),
-    click.option("--waiting-mean", type=Finite(0, min_open=True), help="From parent to "
-                 "child, in days or the units of --date; learned if not given."),
-    click.option("--waiting-sd", type=Finite(0, min_open=True), help="Its spread."),
+    click.option("--waiting-mean", type=Finite(0, min_open=True), help="Mean time from parent "
+                 "to child, in days or the units of --date; estimated if not given."),
+    click.option("--waiting-sd", type=Finite(0, min_open=True),
+                 help="Standard deviation of that time."),
     click.option("--generation-time", type=click.Path(), help="A table of waiting times: "
                  "probabilities of 1, 2, … units, or times and probabilities."),
-    click.option("--date-uncertainty", type=Finite(0), default=0.0, help="± days."),
+    click.option("--date-uncertainty", type=Finite(0), default=0.0,
+                 help="Dates may be off by this many days (±)."),
     click.option("--strict-dates/--no-strict-dates", default=True, show_default=True,
-                 help="Whether a parent must be earlier."),
+                 help="Whether a parent must be earlier than its child."),
     click.option("--ties/--no-ties", default=True, show_default=True,
-                 help="Whether a parent may have its child's date."),
+                 help="Whether a parent may have the same date as its child."),
     click.option("--clock", is_flag=True,
-                 help="Numbers and places wander the further the more time passed."),
+                 help="Numbers and places change more the more time has passed."),
     click.option("--group-spread", is_flag=True,
-                 help="Each group has its own spread of places."),
+                 help="Estimate the spread of places for each group."),
     click.option("--substitution", type=click.Choice(["JC69", "K80"], case_sensitive=False),
-                 default="JC69", show_default=True, help="How sites change."),
+                 default="JC69", show_default=True, help="Model of how sites change."),
     click.option("--background/--no-background", default=True, show_default=True,
-                 help="Whether an outlying cell costs a bounded amount."),
+                 help="Whether the penalty of an outlying cell is bounded."),
     click.option("--max-iter", type=click.IntRange(min=1), default=100, show_default=True,
                  help="Largest number of iterations."),
     candidate_options,
-    click.option("--calibrate", type=click.Path(), metavar="FILE", help="CSV of child and parent: "
-                 "some known parents, from which is learned how much each column should count."),
-    click.option("--max-children", type=click.IntRange(min=1), metavar="N", help="Also tell "
-                 "supports if no record has more children (sampled)."),
+    click.option("--calibrate", type=click.Path(), metavar="FILE", help="CSV of known parents "
+                 "(child, parent), used to estimate how much weight each column deserves."),
+    click.option("--max-children", type=click.IntRange(min=1), metavar="N", help="Also report "
+                 "supports given that no record has more children than this (sampled)."),
     checkpoint_option,
 )  # fmt: skip
 
@@ -138,14 +160,14 @@ _model = together(
     type=Finite(0, 1),
     default=0.1,
     show_default=True,
-    help="Parents less probable than this are not listed.",
+    help="Do not list parents less probable than this.",
 )
 @out_folder
 @fit_options
 def command(**options: Any) -> None:
     """Probable parents of every record of TABLE (CSV, TSV, Parquet, FASTA or NEXUS).
 
-    Every column says how alike parents and children are; all trees are weighed together. With
+    Each column is evidence of who descends from whom; the probabilities sum over all trees. With
     --out: parents.csv, records.csv, tree.newick, tree.nexus, tree.graphml, report.html and the
     model for `outtrees show` and `outtrees sample`.
     """
@@ -238,7 +260,7 @@ def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
     place = {name: row for row, name in enumerate(ids)}
     if options["root"] is not None and options["root"] not in place:
         meant = "for any number of roots pass --roots any; " * (options["root"] == "any")
-        raise CommandError(f"--root {options['root']!r} is no record; {meant}{_some(ids)}")
+        raise CommandError(f"--root {options['root']!r} is not a record; {meant}{_some(ids)}")
     return Given(
         records=records,
         distances=_matrix(options, "distances", place),
@@ -325,9 +347,9 @@ def pair_of(text: str, place: Mapping[str, int], option: str) -> tuple[str, str]
     found = [pair for pair in pairs if pair[0] in place and pair[1] in place]
     if len(found) != 1:
         if not pairs:
-            raise CommandError(f"{option} expects CHILD=PARENT, but got {text!r}")
+            raise CommandError(f"{option} must be CHILD=PARENT; got {text!r}")
         strangers = [name for name in pairs[0] if name not in place]
-        wrong = f"{strangers[0]!r} is no record" if strangers else "several readings fit"
+        wrong = f"{strangers[0]!r} is not a record" if strangers else "several readings fit"
         raise CommandError(f"{option} {text}: {wrong}; {_some(list(place))}")
     if found[0][0] == found[0][1]:
         raise CommandError(f"{option} {text}: a record cannot be its own parent")
@@ -354,7 +376,7 @@ def _matrix(options: Mapping[str, Any], name: str, place: Mapping[str, int]) -> 
     if strangers or without:
         parts = []
         if strangers:
-            parts.append(f"{len(strangers)} are no records: {first_ten(strangers)}")
+            parts.append(f"{len(strangers)} are not records: {first_ten(strangers)}")
         if without:
             parts.append(f"{len(without)} records are not in it: {first_ten(without)}")
         raise CommandError(

@@ -56,16 +56,16 @@ _SPARSE_SECONDS = 3e-3  # for each record of a fit over candidates, roughly
     default="kinds",
     show_default=True,
     help="How a child differs from its parent. kinds: gaussian for numbers, categorical for "
-    "categories; auto: several, weighed on held-out records (numbers only, slow).",
+    "categories; auto: an average of several, weighted on held-out records (numbers only, slow).",
 )
 @click.option(
     "--missing",
     type=click.Choice(["error", "integrate"]),
     default="error",
     show_default=True,
-    help="Empty cells among numbers: refused, or integrated out (by sampling).",
+    help="For empty cells among numbers: stop with an error, or integrate them out (by sampling).",
 )
-@click.option("--model", type=click.Path(), help="A saved model: no fit, densities of TABLE by it.")
+@click.option("--model", type=click.Path(), help="Use this saved model instead of fitting one.")
 @click.option(
     "--max-iter",
     type=click.IntRange(min=1),
@@ -79,7 +79,7 @@ _SPARSE_SECONDS = 3e-3  # for each record of a fit over candidates, roughly
 @scheduler_option
 @fit_options
 def command(**options: Any) -> None:
-    """Log-density of each record of TABLE, by a model learned from TABLE or saved before.
+    """Log-density of each record of TABLE, under a model fitted to TABLE or saved before.
 
     Records with the lowest densities are outliers. With --out: densities.csv, and the model for
     `outtrees show`, `outtrees sample` and --model.

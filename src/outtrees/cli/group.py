@@ -113,13 +113,14 @@ def _orderly_end() -> Iterator[None]:
     "outtrees",
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done; 2 input; 3 files; 4 would not fit in memory; 130 interrupted.",
+    epilog="Exit codes: 0 success; 2 wrong input; 3 file error; 4 too little memory; "
+    "130 interrupted.",
 )
 @click.version_option(version=__version__, message="%(prog)s %(version)s")
 def main() -> None:
-    """Who came from whom, and what follows from not knowing.
+    """Who came from whom: probabilities summed exactly over all trees.
 
-    Every record has one unknown parent record; all trees are summed exactly.
+    Each record descends from one unknown parent record.
 
     \b
     outtrees ancestry cases.csv --id case --date onset --sequences dna.fasta --out results/

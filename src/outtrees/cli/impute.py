@@ -32,14 +32,14 @@ FILES = ("filled.csv", "cells.csv", "model.safetensors")
     type=click.Choice(["auto", "gaussian", "parzen", "iid", "mixture", "categorical"]),
     default="auto",
     show_default=True,
-    help="How a child differs from its parent; auto weighs several.",
+    help="How a child differs from its parent; auto averages several.",
 )
 @click.option(
     "--n-draws",
     type=click.IntRange(min=2),
     default=20,
     show_default=True,
-    help="Draws of each chain; more make the Monte-Carlo error smaller.",
+    help="Draws of each chain; more draws reduce the Monte-Carlo error.",
 )
 @out_folder
 @fit_options

@@ -35,7 +35,7 @@ def asked_kinds(
         name, equals, kind = text.rpartition("=")
         if not equals or not name or not kind:
             raise CommandError(
-                f"--kind expects COLUMN=KIND, but got {text!r}; write for example "
+                f"--kind must be COLUMN=KIND; got {text!r}. Write for example "
                 "--kind ward=categorical"
             )
         _ask(asked, name, kind.strip().lower())
@@ -66,7 +66,7 @@ def asked_places(places: Iterable[str]) -> dict[str, list[str]]:
         names = [name.strip() for name in text.split(",")]
         if not 2 <= len(names) <= 3 or not all(names):
             raise CommandError(
-                f"--place expects two or three columns, but got {text!r}; write for example "
+                f"--place must be two or three columns; got {text!r}. Write for example "
                 "--place east,north"
             )
         found["place" if number == 1 else f"place{number}"] = names
@@ -182,8 +182,8 @@ def read_generation_time(
         except ValueError:
             if rows or number > 1:
                 raise CommandError(
-                    f"{source.name} line {number}: numbers are expected, but got {line[:60]!r}; "
-                    "write one probability a line, or a time and a probability"
+                    f"{source.name} line {number}: all fields must be numbers; got {line[:60]!r}. "
+                    "Write one probability a line, or a time and a probability"
                 ) from None
             continue
         rows.append((number, values))
@@ -193,13 +193,12 @@ def read_generation_time(
     for number, values in rows:
         if len(values) != width or width > 2:
             raise CommandError(
-                f"{source.name} line {number}: {len(values)} fields, but one column "
-                "(probabilities) or two (times, probabilities) are expected"
+                f"{source.name} line {number}: there must be one column "
+                f"(probabilities) or two (times, probabilities); got {len(values)} fields"
             )
         if not 0 <= values[-1] < float("inf"):
             raise CommandError(
-                f"{source.name} line {number}: a probability of at least 0 is expected, but got "
-                f"{values[-1]:g}"
+                f"{source.name} line {number}: a probability must be at least 0; got {values[-1]:g}"
             )
     if not sum(values[-1] for _, values in rows) > 0:
         raise CommandError(f"{source.name}: all probabilities are 0; at least one must be positive")
@@ -218,8 +217,8 @@ def _by_time(name: str, rows: list[tuple[int, list[float]]]) -> list[float]:
     for number, (time, chance) in rows:
         if time != time or not 0 <= time <= _LONGEST or time != int(time) or int(time) in chances:
             raise CommandError(
-                f"{name} line {number}: times are expected to be different whole numbers from 0 "
-                f"to {_LONGEST}, but got {time:g}"
+                f"{name} line {number}: times must be different whole numbers from 0 "
+                f"to {_LONGEST}; got {time:g}"
             )
         chances[int(time)] = chance
     return [chances.get(time, 0.0) for time in range(max(chances) + 1)]
@@ -239,15 +238,15 @@ def read_known_parents(
             continue
         if len(row) != 2:
             raise CommandError(
-                f"{source.name} line {number}: two fields, child and parent, are expected, but "
-                f"there are {len(row)}"
+                f"{source.name} line {number}: there must be two fields, child and parent; "
+                f"got {len(row)}"
             )
         child, parent = (cell.strip() for cell in row)
         for name in (child, parent or child):
             if name not in place:
                 raise CommandError(
-                    f"{source.name} line {number}: {name[:60]!r} is no record; name records as the "
-                    "table does, and leave the parent of a root empty"
+                    f"{source.name} line {number}: {name[:60]!r} is not a record; name records as "
+                    "the table does, and leave the parent of a root empty"
                 )
         if known.setdefault(child, parent or None) != (parent or None):
             raise CommandError(

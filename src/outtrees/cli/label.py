@@ -45,7 +45,11 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # older clicks take no 
 @click.command("label", short_help="Probable labels of the records that have none.")
 @table_options
 @click.option(
-    "--label", "label", metavar="COLUMN", required=True, help="The labels; empty where unknown."
+    "--label",
+    "label",
+    metavar="COLUMN",
+    required=True,
+    help="Column of labels; empty where unknown.",
 )
 @click.option(
     "--mutation",
@@ -60,22 +64,30 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # older clicks take no 
     type=click.Choice(["posterior", "hill-climb"]),
     default="posterior",
     show_default=True,
-    help="Average over trees and labels, or find one good labelling.",
+    help="Average over trees and labels, or search for one good labelling.",
 )
 @click.option(
-    "--stickiness", type=Share(), default="auto", show_default=True, help="P(child keeps label)."
+    "--stickiness",
+    type=Share(),
+    default="auto",
+    show_default=True,
+    help="Probability that a child keeps its parent's label.",
 )
 @click.option(
-    "--sharpness", type=Share(), default="auto", show_default=True, help="Power on attributes."
+    "--sharpness",
+    type=Share(),
+    default="auto",
+    show_default=True,
+    help="Power to which the density of the attributes is raised.",
 )
 @click.option(
     "--joint",
     type=click.Choice(list(_JOINT)),
     default="auto",
     show_default=True,
-    help="Whether attributes depend on labels. fresh: a label drawn afresh comes with attributes "
-    "like those of its records. yes: they mutate otherwise where it changes. auto: no and fresh "
-    "are averaged where settings are left open.",
+    help="Whether attributes depend on labels. fresh: a child that draws a new label also draws "
+    "new attributes, from the records of that label. yes: attributes change differently where the "
+    "label changes. auto: an average of no and fresh, unless stickiness and sharpness are given.",
 )
 @candidate_options
 @out_folder

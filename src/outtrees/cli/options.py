@@ -28,7 +28,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # older clicks take no t
             return value
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", str(value).strip().lower())
         if found is None or float(found[1]) <= 0:
-            self.fail(f"{value!r} is no size; write for example 500M or 4G", param, ctx)
+            self.fail(f"{value!r} is not a size; write for example 500M or 4G", param, ctx)
         return int(float(found[1]) * _UNITS[found[2]])
 
 
@@ -56,13 +56,13 @@ def together(*decorators: Decorator) -> Decorator:
 
 table_options = together(
     click.argument("table", type=click.Path()),
-    click.option("--id", "id", metavar="COLUMN", help="The column of identities."),
+    click.option("--id", "id", metavar="COLUMN", help="Column that names the records."),
     click.option(
         "--kind",
         "kinds",
         metavar="COLUMN=KIND",
         multiple=True,
-        help="What a column is: continuous, categorical, count, date, sequence, place, label, "
+        help="The kind of a column: continuous, categorical, count, date, sequence, place, label, "
         "parent, group or ignore. May be repeated.",
     ),
     click.option(
@@ -73,30 +73,35 @@ table_options = together(
         "places",
         metavar="X,Y",
         multiple=True,
-        help="Columns that are one place, two or three. May be repeated.",
+        help="Two or three columns that together are one place. May be repeated.",
     ),
-    click.option("--sequences", type=click.Path(), help="Aligned FASTA or NEXUS, by identity."),
+    click.option(
+        "--sequences",
+        type=click.Path(),
+        help="Aligned sequences (FASTA or NEXUS), matched to the records by name.",
+    ),
     click.option(
         "--unsequenced",
         type=click.Choice(["error", "missing"]),
         default="error",
         show_default=True,
-        help="Records that --sequences does not name are refused, or all their sites unread.",
+        help="For records without a sequence: stop with an error, or treat all their sites as "
+        "missing.",
     ),
     click.option(
         "--na",
         metavar="TEXT",
         multiple=True,
-        help="Cells that mean unknown, besides empty ones, NA, NaN, null, ? and a point. May be "
-        "repeated.",
+        help="Another text that marks a missing value, besides empty cells, NA, NaN, null, ? and a "
+        "point. May be repeated.",
     ),
-    click.option("--encoding", default="utf-8", show_default=True, help="Of text files."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option(
         "--no-quotes",
         "quotes",
         flag_value=False,
         default=True,
-        help="Quotation marks in CSV and TSV are letters like others.",
+        help="Treat quotation marks in CSV and TSV as ordinary characters.",
     ),
     click.option(
         "--max-bytes", type=Size(), default="4294967296", help="Refuse larger files.  [default: 4G]"
@@ -104,7 +109,9 @@ table_options = together(
 )
 
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), help="Make random choices repeatable."
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Seed of the random numbers; the same seed gives the same results.",
 )
 
 common_options = together(
@@ -113,20 +120,23 @@ common_options = together(
         "--json",
         "as_json",
         is_flag=True,
-        help="A summary as JSON on stdout, everything else on stderr.",
+        help="Print a summary as JSON on stdout, everything else on stderr.",
     ),
     click.option("--debug", is_flag=True, help="Show the traceback of an error."),
 )
 
 fit_options = together(
-    click.option("--check", is_flag=True, help="Estimate time and memory; do not run."),
-    click.option("--jobs", type=click.IntRange(min=1), help="Processor cores to use."),
+    click.option("--check", is_flag=True, help="Estimate time and memory without running."),
+    click.option("--jobs", type=click.IntRange(min=1), help="Number of processor cores to use."),
     seed_option,
     common_options,
 )
 
 out_folder = click.option(
-    "--out", type=click.Path(), metavar="FOLDER", help="Where files go; made if need be."
+    "--out",
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Folder for the results; created if it does not exist.",
 )
 
 candidate_options = together(
@@ -135,15 +145,15 @@ candidate_options = together(
         type=click.Choice(["auto", "dense", "knn"]),
         default="auto",
         show_default=True,
-        help="All possible parents take part (dense), or each record's best (knn); auto: all, "
-        "unless that is too much.",
+        help="Use all possible parents (dense) or the best of each record (knn). auto: dense, "
+        "unless that needs too much time or memory.",
     ),
     click.option(
         "--n-candidates",
         type=click.IntRange(min=1),
         default=20,
         show_default=True,
-        help="How many parents of each record take part, with knn.",
+        help="Number of candidate parents of each record, with knn.",
     ),
 )
 
@@ -151,13 +161,13 @@ checkpoint_option = click.option(
     "--checkpoint",
     type=click.Path(),
     metavar="FILE",
-    help="Keep what the fit has reached there; a run that was killed goes on from it.",
+    help="Save the state of the fit in this file; a run that was killed resumes from it.",
 )
 
 scheduler_option = click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="A Dask scheduler whose workers do the work, such as tcp://host:8786.",
+    help="Run on the workers of a Dask scheduler, such as tcp://host:8786.",
 )
 
 

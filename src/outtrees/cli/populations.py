@@ -36,14 +36,16 @@ _ELSEWHERE = {
 
 
 @click.command("populations", short_help="The same for many populations, on many machines.")
-@click.option("--by", metavar="COLUMN", required=True, help="The column of populations.")
+@click.option(
+    "--by", metavar="COLUMN", required=True, help="Column that names the population of each record."
+)
 @scheduler_option
 def command(**options: Any) -> None:
     """Probable parents of every record of TABLE, each population fitted on its own.
 
     Populations go to several cores (--jobs, all by default) or machines (--scheduler); results do
     not depend on which. Writes parents.csv and populations.csv to --out, and a file for each
-    population as soon as it is done: a run that was interrupted goes on where it stopped.
+    population as soon as it is done; a run that was interrupted resumes where it stopped.
     """
     options = {**options, **_ELSEWHERE, "group": options["by"]}
     with running("populations", options) as screen:
@@ -53,7 +55,10 @@ def command(**options: Any) -> None:
         check_options(options)
         check_scheduler(options["scheduler"])
         if options["out"] is None:
-            raise CommandError("--out FOLDER is expected: results of populations go to files")
+            raise CommandError(
+                "--out must be a folder; got none. Name a folder: the "
+                "results of populations go to files"
+            )
         check_folder(options["out"])
         given = load(options, unique_within="group")
         tell_records(screen, given.records)

@@ -73,7 +73,7 @@ def check_folder(path: str | os.PathLike[str], names: Iterable[str] = ()) -> Non
     """Refuse, before hours of work, a folder that cannot be made or written to."""
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
-        raise CommandError(f"{str(path)!r} is a file, but --out expects a folder; name another", 3)
+        raise CommandError(f"{str(path)!r} is a file, but --out must be a folder; name another", 3)
     there = folder.absolute()
     while not there.exists():
         there = there.parent

@@ -18,16 +18,20 @@ _OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
 @click.argument("model", type=click.Path())
 @click.option(
     "-n", "--records", "n", type=click.IntRange(min=1), default=10, show_default=True,
-    help="How many records.",
+    help="Number of records.",
 )  # fmt: skip
-@click.option("--out", type=click.Path(), metavar="FILE", help="CSV or TSV; stdout if not given.")
-@click.option("--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.")
+@click.option(
+    "--out", type=click.Path(), metavar="FILE", help="CSV or TSV file; printed if not given."
+)
+@click.option(
+    "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
+)
 @seed_option
 @common_options
 def command(**options: Any) -> None:
-    """New records, drawn from MODEL, as a table with the columns id, true_parent and MODEL's own.
+    """New records drawn from MODEL: a table of id, true_parent and the columns of MODEL.
 
-    A tree at random, a root, and every child as the model says children differ from parents.
+    A random tree is drawn, then its root, then each child given its parent.
     """
     from outtrees.io import load, to_csv, write_csv
     from outtrees.records.column import counted

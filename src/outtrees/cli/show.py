@@ -14,10 +14,12 @@ from outtrees.cli.screen import running
 
 @click.command("show", short_help="A saved model in words.")
 @click.argument("model", type=click.Path())
-@click.option("--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.")
+@click.option(
+    "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
+)
 @common_options
 def command(**options: Any) -> None:
-    """What a saved MODEL is, what it learned from, and what it learned."""
+    """Describe a saved MODEL: its settings, the data it was fitted to, and its parameters."""
     from outtrees.io import load
 
     with running("show", options) as screen:
