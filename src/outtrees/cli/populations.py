@@ -117,8 +117,7 @@ def _cost(populations: Populations, whole: Cost, options: Mapping[str, Any]) -> 
 
 def _memory(records: Records, options: Mapping[str, Any]) -> int:
     """Return the bytes that one population takes here."""
-    from outtrees.ancestry.populations import MOST_DENSE
-    from outtrees.candidates.plan import table_bytes
+    from outtrees.candidates.plan import MOST_DENSE, table_bytes
 
     if options["scheduler"] is not None:  # fitted elsewhere, cut out and packed here
         return 24 * sum(column.values.size for column in records.columns)
