@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -150,7 +149,7 @@ _model = together(
 )  # fmt: skip
 
 
-@click.command("ancestry", short_help="Who came from whom: probable parents, trees, a report.")
+@click.command("ancestry")
 @table_options
 @_columns
 @_matrices
@@ -522,6 +521,8 @@ def _command_line() -> str:
 
 def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -> None:
     """Print what was learned, the parents, and how many are expected to be right."""
+    from dataclasses import asdict
+
     screen.say()
     screen.say(shortened(model.describe(), "sentences; outtrees show prints all"))
     state = "converged" if model.converged_ else "not converged: raise --max-iter"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from outtrees.cli.errors import CommandError, told
@@ -126,7 +125,9 @@ def duration(seconds: float) -> str:
 
 
 def tell_dropped_mass(screen: Screen, model: Any) -> None:
-    """Say how much probability a fit over candidates leaves out; nothing after one over all."""
+    """Report how much probability a fit over candidates leaves out; nothing after a dense one."""
+    from dataclasses import asdict
+
     mass = getattr(model, "dropped_mass_", None)
     if mass is None:
         return

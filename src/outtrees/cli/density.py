@@ -48,7 +48,7 @@ FILES = ("densities.csv", "model.safetensors")
 _SPARSE_SECONDS = 3e-3  # for each record of a fit over candidates, roughly
 
 
-@click.command("density", short_help="Log-densities: outliers, and a model of the records.")
+@click.command("density")
 @table_options
 @click.option(
     "--mutation",

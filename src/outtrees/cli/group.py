@@ -15,15 +15,15 @@ import click
 from outtrees import __version__
 from outtrees.cli.errors import CommandError, exit_code, one_line
 
-# Each module holds one `command`.
+# Each is the `command` of the module of its name, which is not imported for the list in the help.
 COMMANDS = {
-    "ancestry": "outtrees.cli.ancestry",
-    "populations": "outtrees.cli.populations",
-    "density": "outtrees.cli.density",
-    "label": "outtrees.cli.label",
-    "impute": "outtrees.cli.impute",
-    "sample": "outtrees.cli.sample",
-    "show": "outtrees.cli.show",
+    "ancestry": "Who came from whom: probable parents, trees, a report.",
+    "populations": "The same for many populations, on many machines.",
+    "density": "Log-densities: outliers, and a model of the records.",
+    "label": "Probable labels of the records that have none.",
+    "impute": "Empty cells filled in, with their uncertainty.",
+    "sample": "A new population drawn from a saved model.",
+    "show": "A saved model in words.",
 }
 MOVED = {
     "reproduce": "the experiments of the paper are no longer a command of outtrees; in a clone of "
@@ -85,8 +85,13 @@ class LazyGroup(OrderlyCommand, click.Group):
             raise CommandError(MOVED[cmd_name])
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        command: click.Command = importlib.import_module(f"outtrees.cli.{cmd_name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each command does."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 def _steady_streams() -> None:

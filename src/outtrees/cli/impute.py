@@ -25,7 +25,7 @@ from outtrees.cli.screen import running
 FILES = ("filled.csv", "cells.csv", "model.safetensors")
 
 
-@click.command("impute", short_help="Empty cells filled in, with their uncertainty.")
+@click.command("impute")
 @table_options
 @click.option(
     "--mutation",

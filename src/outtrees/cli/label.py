@@ -42,7 +42,7 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # older clicks take no 
             self.fail(f"{value!r} is neither a number nor auto", param, ctx)
 
 
-@click.command("label", short_help="Probable labels of the records that have none.")
+@click.command("label")
 @table_options
 @click.option(
     "--label",

@@ -35,7 +35,7 @@ _ELSEWHERE = {
 }
 
 
-@click.command("populations", short_help="The same for many populations, on many machines.")
+@click.command("populations")
 @click.option(
     "--by", metavar="COLUMN", required=True, help="Column that names the population of each record."
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import signal
 import stat
 import threading
@@ -93,6 +91,9 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     A new folder appears in one step. In a folder that exists already each file is replaced in one
     step, and Ctrl-C waits until all are. On failure nothing is left behind.
     """
+    import secrets  # slow to import, and help needs neither
+    import shutil
+
     target = Path(os.path.realpath(path))
     made = _make_parents(target)
     is_new = not target.exists()

@@ -14,7 +14,7 @@ from outtrees.cli.screen import running
 _OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
 
 
-@click.command("sample", short_help="A new population drawn from a saved model.")
+@click.command("sample")
 @click.argument("model", type=click.Path())
 @click.option(
     "-n", "--records", "n", type=click.IntRange(min=1), default=10, show_default=True,

@@ -12,7 +12,7 @@ from outtrees.cli.options import Size, common_options
 from outtrees.cli.screen import running
 
 
-@click.command("show", short_help="A saved model in words.")
+@click.command("show")
 @click.argument("model", type=click.Path())
 @click.option(
     "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
