@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees.records.column import KINDS
 from outtrees.views.layout import check_parents, tree_columns, tree_rows
 
-KINDS = ("continuous", "categorical", "count", "date", "sequence", "place", "label")
 LABEL_LENGTH = 200  # characters of a name or a cell that are shown
 MAX_RECORDS = 20_000  # records in the picture
 MAX_CANDIDATES = 12  # parents listed for one record, besides those of the two trees
