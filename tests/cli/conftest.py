@@ -1,8 +1,12 @@
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from cli.outbreak import write_outbreak
+from outtrees import OutTreeDensity
 from outtrees.cli import main
+from outtrees.datasets import make_spiral
+from outtrees.io import save
 
 
 @pytest.fixture
@@ -48,3 +52,37 @@ def ancestry(outtrees, outbreak):
         )  # fmt: skip
 
     return run
+
+
+@pytest.fixture(scope="module")
+def spiral(tmp_path_factory):
+    """Points of a spiral: the path of the table, and the points."""
+    X = make_spiral(14, random_state=0)
+    path = tmp_path_factory.mktemp("spiral") / "spiral.csv"
+    lines = [f"s{i},{x!r},{y!r},{z!r}" for i, (x, y, z) in enumerate(X.tolist())]
+    path.write_text("name,u,v,w\n" + "\n".join(lines) + "\n")
+    return path, X
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Two clouds with a category each; cells and labels missing here and there."""
+    rng = np.random.default_rng(0)
+    lines = ["id,height,colour,species"]
+    for i in range(24):
+        side = i % 2
+        height = "" if i == 5 else f"{10 * side + rng.normal():.3f}"
+        colour = "" if i == 8 else ["red", "blue"][side]
+        species = "" if i >= 18 else ["oak", "elm"][side]
+        lines.append(f"t{i},{height},{colour},{species}")
+    path = tmp_path / "mixed.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(spiral):
+    """A density of the spiral, saved."""
+    return save(
+        OutTreeDensity("parzen", random_state=0).fit(spiral[1]), spiral[0].parent / "m.safetensors"
+    )

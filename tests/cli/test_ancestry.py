@@ -298,3 +298,122 @@ def test_quotation_marks_as_letters(outtrees, refused, tmp_path):
     result = outtrees("ancestry", path, "--date", "day", "--no-quotes")
     assert result.exit_code == 0, result.output
     assert '"7", "oh, 6" x 8"' in result.stdout
+
+
+# Known parents to calibrate by, and a limit on children -----------------------------------------
+
+
+def test_known_parents_make_columns_count(ancestry, outbreak, tmp_path, monkeypatch):
+    path = tmp_path / "known.csv"
+    rows = [f"{child},{parent}" for child, parent in outbreak.parents.items()]
+    path.write_text("\n".join(["child,parent", *rows, ""]))
+    few = ancestry("--calibrate", path, "--out", tmp_path / "results")
+    assert few.exit_code == 2
+    assert "at least 20 known parents" in few.stderr
+    assert not (tmp_path / "results").exists()
+    monkeypatch.setattr("outtrees.ancestry.calibration.FEWEST", 5)
+    result = ancestry("--json", "--calibrate", path)
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert any("known parents ask for" in sentence for sentence in summary["parameters"])
+    narrow = ancestry("--calibrate", path, "--max-children", 1)
+    assert narrow.exit_code == 2
+    assert "--max-children 1 is contradicted by" in narrow.stderr
+    both = ancestry("--json", "--calibrate", path, "--max-children", 9, "--seed", 0)
+    assert both.exit_code == 0, both.output
+    words = " ".join(json.loads(both.stdout)["parameters"])
+    assert "where no record has more than 9 children, columns count as often" in words
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("child,parent\n", "known.csv has no data rows; write child,parent below a header"),
+        ("child,parent\nnobody,\n", "line 2: 'nobody' is not a record"),
+        ("child,parent\n{0},nobody\n", "line 2: 'nobody' is not a record"),
+        ("child,parent\n{0},{1},3\n", "line 2: there must be two fields, child and parent"),
+        ("child,parent\n{0},{1}\n{0},{2}\n", "line 3: {0!r} is given two parents; keep one"),
+    ],
+)
+def test_files_of_known_parents_that_cannot_be_read(ancestry, outbreak, tmp_path, text, message):
+    names = list(outbreak.parents)
+    path = tmp_path / "known.csv"
+    path.write_text(text.format(*names))
+    result = ancestry("--calibrate", path)
+    assert result.exit_code == 2
+    assert message.format(*names) in result.stderr
+
+
+def test_a_limit_on_children_is_sampled_beside_the_exact_supports(ancestry, tmp_path):
+    result = ancestry("--json", "--max-children", 2, "--seed", 0, "--out", tmp_path / "results")
+    assert result.exit_code == 0, result.output
+    limited = json.loads(result.stdout)["parents_limited"]
+    with (tmp_path / "results" / "parents_limited.csv").open() as file:
+        written = list(csv.DictReader(file))
+    assert [row["child"] for row in written] == limited["child"]
+    assert any(float(row["error"]) > 0 for row in written)
+    narrow = ancestry("--max-children", 1)
+    assert narrow.exit_code == 2
+    assert "every record has at most 1 children" in narrow.stderr
+    assert ancestry("--max-children", 0).exit_code == 2
+
+
+# Candidate parents, and a checkpoint -------------------------------------------------------------
+
+
+def test_candidates_are_chosen_and_told_of(ancestry, outbreak):
+    result = ancestry("--json", "--candidates", "knn", "--n-candidates", 6)
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert 0 <= summary["dropped_mass"]["mean"] < 0.01
+    assert summary["dropped_mass"]["error"] >= 0
+    best = {row["child"]: row["parent"] or "" for row in summary["parents"] if row["rank"] == 1}
+    assert best == outbreak.parents
+    assert re.search(r"\d\.\d s  candidate parents of 14 records", result.stderr)
+    assert "parents that are no candidates hold" in result.stderr
+    quiet = ancestry("--json", "--quiet", "--candidates", "knn")
+    assert quiet.stderr == ""
+    assert json.loads(ancestry("--json").stdout)["dropped_mass"] is None
+
+
+def test_too_many_records_for_all_pairs_is_a_warning(ancestry, monkeypatch):
+    monkeypatch.setattr("outtrees.candidates.plan.MOST_DENSE", 10)
+    result = ancestry()
+    assert result.exit_code == 0, result.output
+    sentence = "All pairs of 14 records would take very long, so only the 20 best candidate parents"
+    assert result.stderr.count(sentence) == 1
+    assert "--candidates dense insists on all" in result.stderr
+    check = ancestry("--check")
+    assert "a rough guess" in check.stdout
+
+
+def test_what_does_not_fit_is_refused_with_a_remedy(ancestry, monkeypatch):
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 1000)
+    for way, remedy in (("dense", "--candidates knn"), ("knn", "a smaller --n-candidates")):
+        result = ancestry("--candidates", way)
+        assert result.exit_code == 4
+        assert f"Use {remedy}" in result.stderr
+
+
+def test_a_checkpoint_is_removed_when_it_has_served(ancestry, tmp_path, monkeypatch):
+    path = tmp_path / "fit.checkpoint"
+    assert ancestry("--checkpoint", path).exit_code == 0
+    assert not path.exists()
+
+    def fail(*arguments):
+        raise OSError("disk full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("outtrees.cli.results.whole_folder", fail)
+        assert ancestry("--checkpoint", path, "--out", tmp_path / "results").exit_code == 3
+    assert path.exists()  # the fit is not lost
+    other = ancestry("--checkpoint", path, "--roots", "any")
+    assert other.exit_code == 2
+    assert "'fit.checkpoint' is no checkpoint of this table with these settings" in other.stderr
+    assert ancestry("--checkpoint", path, "--out", tmp_path / "results").exit_code == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("option", [("--candidates", "some"), ("--n-candidates", "0")])
+def test_options_are_checked(ancestry, option):
+    assert ancestry(*option).exit_code == 2

@@ -1,5 +1,7 @@
 """A run that does not fit is refused, and how long one takes is estimated."""
 
+import json
+
 import pytest
 
 from outtrees.cli.cost import Cost, dense_memory, refuse_too_large
@@ -29,3 +31,14 @@ def test_time_grows_with_the_records_and_shrinks_with_groups(monkeypatch):
     assert whole == pytest.approx(1)
     assert larger == pytest.approx((1000 + 100) / 2)
     assert split == pytest.approx(125 + 25)
+
+
+@pytest.mark.parametrize("command", [["label", "--label", "species"], ["impute"], ["density"]])
+def test_check_runs_nothing(outtrees, mixed, monkeypatch, command):
+    mixed.write_text(mixed.read_text().replace("t5,,", "t5,9.5,"))
+    for name in ("density.OutTreeDensity", "labels.classifier.OutTreeClassifier"):
+        monkeypatch.setattr(f"outtrees.{name}.fit", None, raising=False)
+    result = outtrees(*command, mixed, "--check", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["check"]["fits"] is True
+    assert "checked only; nothing was run" in result.stderr
