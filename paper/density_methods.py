@@ -12,9 +12,9 @@ from sklearn.neighbors import KernelDensity
 from outtrees._common.types import Array
 from outtrees.bayes.estimator import BayesianOutTree
 from outtrees.bayes.stacking import default_families
+from outtrees.density.stacking import default_mutations, stack_mutations
 from outtrees.inference import fit_mutation
 from outtrees.inference.likelihood import leaf_log_density, log_predictive_ratio
-from outtrees.inference.stacking import default_candidates, stack_mutations
 from outtrees.models import GaussianMutation, KernelMutation, MixtureMutation
 from outtrees.models.base import Mutation
 from paper.dirichlet_mixture import DirichletProcessMixture
@@ -211,7 +211,7 @@ OURS: dict[str, Method] = {
 
 def _mixtures(n_records: int, quick: bool) -> dict[str, Mutation]:
     """Return the candidates: those of "auto" with a curve in place of linear maps."""
-    offered = default_candidates(n_records)
+    offered = default_mutations(n_records)
     del offered["few clouds + Parzen"], offered["cloud + 2 linear maps"]
     curve = KernelMutation(gamma=0.35, ridge=0.1)
     offered["cloud + curve"] = MixtureMutation(n_iid=1, n_local=1, local=curve)

@@ -10,7 +10,7 @@ import pytest
 
 from outtrees import ModelFileError, OutTreeDensity, RecordsError, load, save
 from outtrees.datasets import make_spiral
-from outtrees.inference.stages import Track
+from outtrees.inference.checkpoint import Checkpoint
 from outtrees.models import GaussianMutation, KernelMutation, PoissonMutation, ProductMutation
 
 SPIRAL = make_spiral(60, random_state=1)
@@ -79,7 +79,7 @@ def test_killed_after_every_step(tmp_path, monkeypatch, name):
     X, options = FITS[name]
     whole = OutTreeDensity(**options).fit(X)
     path = tmp_path / "fit.checkpoint"
-    original = Track.record
+    original = Checkpoint.record
 
     def record(self, number, stage):
         original(self, number, stage)
@@ -87,7 +87,7 @@ def test_killed_after_every_step(tmp_path, monkeypatch, name):
 
     runs = 0
     with monkeypatch.context() as patch:
-        patch.setattr(Track, "record", record)
+        patch.setattr(Checkpoint, "record", record)
         while True:
             runs += 1
             try:
@@ -188,9 +188,12 @@ def test_other_files_are_refused(kept, tmp_path):
     [
         ({"mutation": "auto"}, "mutation='auto' makes one for each fold"),
         ({"prior_strength": "auto"}, "prior_strength='auto' makes one for each fold"),
-        ({"solver": "lbfgs"}, "expects solver='em', but got 'lbfgs'"),
+        ({"solver": "lbfgs"}, "solver must be 'em' for a checkpoint; got 'lbfgs'"),
         ({"missing": "integrate"}, "some cells are missing; fill them in"),
-        ({"random_state": np.random.default_rng(0)}, "an int or None, but got a Generator"),
+        (
+            {"random_state": np.random.default_rng(0)},
+            "int or None for a checkpoint; got a Generator",
+        ),
     ],
     ids=["mutation", "prior_strength", "solver", "missing", "random_state"],
 )

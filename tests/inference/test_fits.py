@@ -8,8 +8,8 @@ import pytest
 
 from outtrees.datasets import load_liver, make_out_tree, make_spiral
 from outtrees.inference import SOLVERS, fit_em, fit_gradient, fit_lbfgs, fit_mutation
-from outtrees.inference.fitting import starts
 from outtrees.inference.likelihood import leaf_log_density, log_posterior_and_gradient
+from outtrees.inference.restarts import starts
 from outtrees.models import (
     BernoulliMutation,
     CategoricalMutation,

@@ -49,7 +49,7 @@ def test_the_same_for_the_same_seed_and_any_number_of_jobs():
 
 @pytest.mark.slow
 def test_one_standard_error_takes_the_first_that_is_good_enough(clusters):
-    assert clusters.mean[clusters.candidates.index(clusters.best)] == clusters.mean.max()
+    assert clusters.mean[clusters.names.index(clusters.best)] == clusters.mean.max()
     expected = clusters.log_densities.std(axis=1, ddof=1) / np.sqrt(60)
     np.testing.assert_allclose(clusters.standard_error, expected)
     careful = select_mutation(MIXTURES, CLUSTERS, cv=3, random_state=0, rule=ONE_ERROR)
@@ -77,7 +77,7 @@ def test_a_category_that_a_fold_lacks_is_still_known():
 @pytest.mark.parametrize(
     ("candidates", "options", "message"),
     [
-        ({}, {}, "at least one candidate"),
+        ({}, {}, "at least one mutation"),
         (MIXTURES, {"cv": 1}, "cv to be an integer >= 2, but got 1"),
         (MIXTURES, {"cv": 61}, "cannot deal 60 records into cv=61 folds"),
         (MIXTURES, {"rule": "two"}, "rule to be one of"),

@@ -11,7 +11,7 @@ from outtrees.candidates import possible_edges
 from outtrees.candidates.matrix_search import joined, nearest_parents
 from outtrees.datasets import make_spiral
 from outtrees.inference import fit_em
-from outtrees.inference.candidate_objective import CandidateObjective
+from outtrees.inference.objective import CandidateObjective
 from outtrees.labels.model import CandidateLabelModel
 from outtrees.models import GaussianMutation
 from outtrees.models.columns import Lineage

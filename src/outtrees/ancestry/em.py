@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,13 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.ancestry.columns import ModelColumn
 from outtrees.ancestry.posterior import Roots, weighed_trees
 from outtrees.candidates import best_parents, in_order, table_candidates
 from outtrees.candidates.choices import IndependentChoices
 from outtrees.candidates.edges import Constraints, PossibleEdges
-from outtrees.inference.checkpoints import tracked
-from outtrees.inference.stages import Stage, Track
+from outtrees.inference.checkpoint import Checkpoint, digest
 from outtrees.models.columns import Lineage, LineagePairs, Waiting
 from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.sparse.plans import Plan
@@ -33,6 +29,16 @@ _FIRST_RATE = _ROOT_PRIOR[0] / sum(_ROOT_PRIOR)
 _PILOT_RECORDS, _PILOT_CANDIDATES, _PILOT_ROUNDS = 1000, 100, 2
 _PILOT_ITERATIONS, _PILOT_TOL = 20, 1e-3
 _ROUGH_TOL = 1e-4  # of the first fit on candidates, which are then chosen anew
+
+
+class Stage(NamedTuple):
+    """One climb, for a checkpoint: what the last M-step gave, and the objectives before it."""
+
+    parameters: Lineage
+    root_rate: float
+    objectives: tuple[float, ...]
+    converged: bool
+    finished: bool
 
 
 class LineageFit(NamedTuple):
@@ -57,7 +63,7 @@ def fit_lineage(
     max_iter: int = 100,
     tol: float = 1e-6,
     progress: Progress | None = None,
-    track: Track | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> LineageFit:
     """Return the lineage that maximises the exact likelihood of the table, times its prior.
 
@@ -75,7 +81,7 @@ def fit_lineage(
     possible = in_order(starts[0], values, edges.child, edges.parent)
     edges = edges._replace(child=edges.child[possible], parent=edges.parent[possible])
     pairs = starts[0].pairs(values, values, edges.child, edges.parent)
-    climb = _Climb(values, roots, max_iter, tol, track or Track())
+    climb = _Climb(values, roots, max_iter, tol, checkpoint or Checkpoint())
     fits = [
         climb.of_trees(number, start, pairs, edges, progress if number == 0 else None)
         for number, start in enumerate(starts)
@@ -94,7 +100,7 @@ def fit_candidates(
     tol: float = 1e-6,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
-    track: Track | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> LineageFit:
     """Return the lineage fitted to each record's best candidates.
 
@@ -106,7 +112,7 @@ def fit_candidates(
     O(records · candidates) memory.
     """
     say = say or (lambda text: None)
-    climb = _Climb(values, roots, max_iter, tol, track or Track())
+    climb = _Climb(values, roots, max_iter, tol, checkpoint or Checkpoint())
     number = 0
     ends = []
     say("first parameters from a sample of the records")
@@ -148,13 +154,18 @@ class _Climb:
     """EM from one start to its end, in numbered stages that can be interrupted."""
 
     def __init__(
-        self, values: Sequence[Array], roots: Roots, max_iter: int, tol: float, track: Track
+        self,
+        values: Sequence[Array],
+        roots: Roots,
+        max_iter: int,
+        tol: float,
+        checkpoint: Checkpoint,
     ) -> None:
         self.values = values
         self.roots = roots
         self.max_iter = max_iter
         self.tol = tol
-        self.track = track
+        self.checkpoint = checkpoint
 
     def of_trees(
         self,
@@ -242,7 +253,7 @@ class _Climb:
     ) -> tuple[Stage, Any]:
         """Return the end of the climb and its trees; one that was kept goes on where it stood."""
         a, b = _ROOT_PRIOR
-        reached = self.track.reached(number) or start
+        reached = self.checkpoint.reached(number) or start
         while True:
             lineage, rate = reached.parameters, reached.root_rate
             trees = weigh(lineage, rate)
@@ -259,7 +270,7 @@ class _Climb:
                 if self.roots == "any":
                     rate = (float(trees.root_marginals.sum()) + a) / (n_records + a + b)
             reached = Stage(lineage, rate, objectives, converged, finished)
-            self.track.record(number, reached)
+            self.checkpoint.record(number, reached)
             if finished:
                 return reached, trees
 
@@ -272,53 +283,31 @@ def _log_root_prior(rate: float, roots: Roots) -> float:
 # Checkpoints --------------------------------------------------------------------------------
 
 
-def tracked_lineage(
-    path: str | os.PathLike[str], fingerprint: str, columns: Sequence[ModelColumn]
-) -> Track:
-    """Return the track of a fit of a table that keeps what it reaches in a file.
+def lineage_checkpoint(
+    path: str | os.PathLike[str], settings: dict[str, Any], lineage: Lineage
+) -> Checkpoint:
+    """Return the checkpoint of a lineage's fit in a file.
 
     Matrices of distances or weights do not change, and would be most of the file: they are left
-    out, and put back from the columns.
+    out, and put back from `lineage`.
+
+    Parameters
+    ----------
+    settings : dict
+        Everything that the fit depends on, besides the lineage.
     """
-    given = {
-        c: column.kernel.matrix
-        for c, column in enumerate(columns)
-        if hasattr(column.kernel, "matrix")
-    }
 
-    def packed(stage: Stage) -> tuple[Any, ...]:
-        return tuple(stage._replace(parameters=_matrices_replaced(stage.parameters, {})))
+    def with_matrices(stage: Stage, matrices: Sequence[Any]) -> Stage:
+        kernels = tuple(
+            replace(kernel, matrix=matrix) if hasattr(kernel, "matrix") else kernel  # type: ignore[type-var]  # kernels are dataclasses
+            for kernel, matrix in zip(stage.parameters.kernels, matrices, strict=True)
+        )
+        return stage._replace(parameters=replace(stage.parameters, kernels=kernels))
 
-    def unpacked(fields: tuple[Any, ...]) -> Stage:
-        stage = Stage(*fields)
-        return stage._replace(parameters=_matrices_replaced(stage.parameters, given))
-
-    return tracked(path, fingerprint, unpacked, packed=packed)
-
-
-def fingerprint(
-    settings: dict[str, Any], columns: Sequence[ModelColumn], given: Constraints
-) -> str:
-    """Return a digest of everything that a fit depends on."""
-    digest = hashlib.sha256()
-    digest.update(json.dumps(settings, sort_keys=True, default=_plain).encode())
-    for column in columns:
-        digest.update(f"{column.name} {column.kernel!r}".encode("utf-8", "backslashreplace"))
-        for array in (column.values, getattr(column.kernel, "matrix", None)):
-            if array is not None:
-                digest.update(np.ascontiguousarray(array).tobytes())
-    for array in given:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else repr(value)
-
-
-def _matrices_replaced(lineage: Lineage, matrices: dict[int, Any]) -> Lineage:
-    kernels = tuple(
-        replace(kernel, matrix=matrices.get(c)) if hasattr(kernel, "matrix") else kernel  # type: ignore[type-var]
-        for c, kernel in enumerate(lineage.kernels)
+    given = [getattr(kernel, "matrix", None) for kernel in lineage.kernels]
+    return Checkpoint.in_file(
+        path,
+        digest({**settings, "lineage": lineage}),
+        lambda fields: with_matrices(Stage(*fields), given),
+        pack=lambda stage: tuple(with_matrices(stage, [None] * len(given))),
     )
-    return replace(lineage, kernels=kernels)

@@ -34,7 +34,6 @@ from outtrees.candidates import Constraints, all_edges, constraints
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.candidates.plan import table_plan
 from outtrees.errors import ArgumentError, Message, NoSpanningTreeError, Option, RecordsError
-from outtrees.inference.stages import Track
 from outtrees.inference.validation import check_params
 from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
 from outtrees.io.tables import Table
@@ -327,19 +326,18 @@ class Ancestry(BaseEstimator):
         kernels = tuple(column.kernel for column in columns)
         lineage = Lineage(kernels, self.generations, self.background)
         values = [column.values for column in columns]
-        track = Track()
+        options: dict[str, Any] = {"roots": self.roots, "max_iter": self.max_iter, "tol": self.tol}
         if checkpoint is not None:
-            # Neither changes what is fitted.
-            settings = {**self.get_params(), "way": way, "progress": None, "random_state": None}
-            digest = em.fingerprint(settings, columns, given)
-            track = em.tracked_lineage(checkpoint, digest, columns)
-        options: dict[str, Any] = {
-            "roots": self.roots,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-            "progress": self.progress,
-            "track": track,
-        }
+            settings = {
+                **options,
+                "way": way,
+                "n_candidates": self.n_candidates,
+                # All other settings are in the columns and the constraints already.
+                "columns": list(map(tuple, columns)),
+                "given": tuple(given),
+            }
+            options["checkpoint"] = em.lineage_checkpoint(checkpoint, settings, lineage)
+        options["progress"] = self.progress
         if way == "knn":
             return em.fit_candidates(
                 lineage, values, given, self.n_candidates, say=self._say, **options

@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -31,6 +30,7 @@ from outtrees.bayes.importance import (
 from outtrees.bayes.stacking import default_families, stack_posteriors
 from outtrees.datasets.generators import make_out_tree
 from outtrees.errors import ArgumentError, Message, Option
+from outtrees.inference.likelihood import mean_over_parents
 from outtrees.inference.validation import (
     check_params,
     check_records,
@@ -54,7 +54,6 @@ from outtrees.models.conjugate.parameters import parameter_quantiles
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.weights import Ints
 
-_CELLS_AT_ONCE = 2**22  # pairs whose log-densities are held at once: 32 MB
 _PRIORS = (
     "weight_concentration_prior",
     "mean_precision_prior",
@@ -196,6 +195,11 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         tags.input_tags.allow_nan = known and make_posterior(self.mutation).allows_missing
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle holds: not the trees, which take T × T arrays and are made again."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_tree"}
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit q over trees and parameters to the records.
 
@@ -232,6 +236,8 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         self.converged_ = fit.converged
         if isinstance(fit.posterior, MixturePosterior):
             self.weights_ = fit.posterior.weights
+        if fit.tree is not None:
+            self._tree = fit.tree
         self.posterior_ = fit.posterior  # last: an interrupted fit leaves an estimator not fitted
         if not fit.converged:
             warnings.warn(
@@ -257,13 +263,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         records are in X. O(n T D).
         """
         records = self._known(X)
-        result = np.empty(len(records))
-        step = max(1, _CELLS_AT_ONCE // len(self.X_))
-        for low in range(0, len(records), step):
-            rows = slice(low, low + step)
-            log_pairs = self.posterior_.log_predictive(records[rows], self.X_)
-            result[rows] = logsumexp(log_pairs, axis=1)
-        return result - np.log(len(self.X_))
+        return mean_over_parents(self.posterior_.log_predictive, self.X_, records)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the sum of the log-densities of the records."""
@@ -285,7 +285,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     def tree_(self) -> OutTreeDistribution:
         """q over the out-trees of the training records."""
         check_is_fitted(self, "posterior_")
-        if "_tree" not in self.__dict__:
+        if "_tree" not in self.__dict__:  # of a model that was saved or pickled
             self._tree = variational_trees(self.posterior_, self.X_)
         return self._tree
 
@@ -457,15 +457,17 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
             **self._fit_options(),
         )
         self.candidates_ = {
-            "names": stack.candidates,
+            "names": stack.names,
             "weight": stack.weights,
             "lower_bound": np.array([fit.lower_bound for fit in stack.fits]),
             "log_density": stack.log_densities.sum(axis=1),
         }
+        tree = variational_trees(stack.posterior, X)
         return VariationalFit(
             stack.posterior,
-            np.array([lower_bound(stack.posterior, X)]),
+            np.array([lower_bound(stack.posterior, X, tree)]),
             max(fit.n_iter for fit in stack.fits),
             sum(fit.n_evaluations for fit in stack.fits),
             all(fit.converged for fit in stack.fits),
+            tree,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class EvidenceTable:
     @property
     def behind(self) -> Array:
         """How far each bound lies below the best, in nats."""
-        return self.lower_bounds[0] - self.lower_bounds
+        return np.asarray(self.lower_bounds[0] - self.lower_bounds)
 
     @property
     def probabilities(self) -> Array:
@@ -42,16 +42,16 @@ class EvidenceTable:
 
 
 def compare_evidence(
-    candidates: Mapping[str, Posterior],
+    models: Mapping[str, Posterior],
     X: ArrayLike,  # (T, D)
     *,
     random_state: Any = None,
     **fit_options: Any,
 ) -> EvidenceTable:
-    """Return the candidates' bounds of the log evidence of the same records, best first.
+    """Return the models' bounds of the log evidence of the same records, best first.
 
     A bound is below the evidence by a gap that differs between families (`importance_sample`
-    estimates it), so differences of a few nats mean little. Candidates must describe all columns.
+    estimates it), so differences of a few nats mean little. Models must describe all columns.
 
     Examples
     --------
@@ -60,12 +60,12 @@ def compare_evidence(
     >>> compare_evidence(families, X).models  # independent records
     ['zero', 'identity']
     """
-    if not candidates:
-        raise ValueError("compare_evidence expects at least one candidate, but there is none.")
-    fits = {
-        name: fit_posterior(candidate, X, random_state=random_state, **fit_options)
-        for name, candidate in candidates.items()
-    }
+    if not models:
+        raise ValueError("models must hold at least one posterior; got none. Name what to compare.")
+    fits = {}
+    for name, posterior in models.items():
+        fit = fit_posterior(posterior, X, random_state=random_state, **fit_options)
+        fits[name] = replace(fit, tree=None)  # T × T arrays of each model would fill the memory
     order = sorted(fits, key=lambda name: -fits[name].lower_bound)
     bounds = np.array([fits[name].lower_bound for name in order])
     return EvidenceTable(order, bounds, [fits[name] for name in order])

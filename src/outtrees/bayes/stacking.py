@@ -1,4 +1,4 @@
-"""Densities of records left out without a second fit, and families mixed by them."""
+"""The families that `BayesianOutTree(mutation="auto")` mixes, by densities of records left out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.special import logsumexp, softmax
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.inference.stacking import stacking_weights
+from outtrees.inference.stacking import stacking_shares
 from outtrees.inference.variational import VariationalFit, fit_posterior, variational_trees
 from outtrees.models.conjugate import (
     GaussianPosterior,
@@ -24,7 +24,6 @@ from outtrees.models.conjugate import (
 )
 from outtrees.trees import OutTreeDistribution
 
-_LEAST_WEIGHT = 1e-3  # below it a candidate is left out
 _LEAST_EDGE = 1e-3  # children less likely than this stay where they are
 
 
@@ -33,15 +32,16 @@ class VariationalStack:
     """A mixture of fitted posteriors, and how its weights were found."""
 
     posterior: MixturePosterior
-    candidates: list[Any]  # keys
-    weights: Array  # (n_candidates,)
-    log_densities: Array  # (n_candidates, T), each record's with the others given
-    fits: list[VariationalFit]  # of all candidates
+    names: list[Any]  # of all families, in the order given
+    weights: Array  # (n_families,)
+    log_densities: Array  # (n_families, T), each record's with the others given
+    fits: list[VariationalFit]  # of all families
 
 
 def leave_one_out(
     posterior: Posterior,  # fitted to X
     X: ArrayLike,  # (T, D)
+    trees: OutTreeDistribution | None = None,  # q over the trees of X, if it is known
 ) -> Array:
     """Return for each record its predictive log-density given the others, shape (T,).
 
@@ -60,7 +60,7 @@ def leave_one_out(
     (30,)
     """
     records = np.asarray(X, dtype=np.float64)
-    trees = variational_trees(posterior, records)
+    trees = variational_trees(posterior, records) if trees is None else trees
     W = trees.edge_marginals
     total = posterior._statistics_of(records, records, W)
     result = np.empty(len(records))
@@ -121,19 +121,19 @@ def default_families(n_records: int) -> dict[str, Posterior]:
 
 
 def stack_posteriors(
-    candidates: Mapping[Any, Posterior],
+    families: Mapping[Any, Posterior],
     X: ArrayLike,  # (T, D)
     *,
     n_jobs: int | None = None,
     random_state: Any = None,
     **fit_options: Any,
 ) -> VariationalStack:
-    """Return the mixture of the candidates that predicts each record best from all others.
+    """Return the mixture of the families that predicts each record best from all others.
 
-    Each candidate is fitted once, to all records; the weights maximise
+    Each family is fitted once, to all records; the weights maximise
     Σ_t log Σ_c w_c p_c(x_t | the others), with the densities of `leave_one_out` (stacking, Smyth
     and Wolpert 1999). No record is set aside. Weights by the evidence alone would put everything
-    on one candidate, the best single family, where a mixture predicts better than each.
+    on one family, the best by itself, where a mixture predicts better than each.
 
     Examples
     --------
@@ -145,22 +145,21 @@ def stack_posteriors(
     records = np.asarray(X, dtype=np.float64)
     seed = int(as_generator(random_state).integers(2**31))
     done = Parallel(n_jobs=n_jobs)(
-        delayed(_fitted)(candidate, records, seed, fit_options) for candidate in candidates.values()
+        delayed(_fitted)(family, records, seed, fit_options) for family in families.values()
     )
     fits = [fit for fit, _ in done]
     log_densities = np.array([densities for _, densities in done])
-    weights = stacking_weights(log_densities)
-    kept = np.flatnonzero(weights >= _LEAST_WEIGHT)
-    shares = weights[kept] / weights[kept].sum()
+    weights, kept, shares = stacking_shares(log_densities)
     parts = tuple(fits[c].posterior for c in kept)
     mixture = replace(
         MixturePosterior(components=parts), parts=parts, counts=shares * (len(records) - 1.0)
     )
-    return VariationalStack(mixture, list(candidates), weights, log_densities, fits)
+    return VariationalStack(mixture, list(families), weights, log_densities, fits)
 
 
 def _fitted(
-    candidate: Posterior, X: Array, seed: int, fit_options: Mapping[str, Any]
+    family: Posterior, X: Array, seed: int, fit_options: Mapping[str, Any]
 ) -> tuple[VariationalFit, Array]:
-    fit = fit_posterior(candidate, X, random_state=seed, **fit_options)
-    return fit, leave_one_out(fit.posterior, X)
+    fit = fit_posterior(family, X, random_state=seed, **fit_options)
+    densities = leave_one_out(fit.posterior, X, fit.tree)
+    return replace(fit, tree=None), densities  # the mixture has trees of its own

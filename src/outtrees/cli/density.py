@@ -103,8 +103,7 @@ def command(**options: Any) -> None:
 
 def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
     """Return the model and the log-densities of its own records, None if only checked."""
-    from outtrees.density.candidate_density import density_plan
-    from outtrees.density.estimator import OutTreeDensity
+    from outtrees.density.estimator import OutTreeDensity, density_plan
 
     chosen = options["mutation"]
     found = design(records, codes=chosen in ("kinds", "categorical"))

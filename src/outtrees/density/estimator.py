@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -16,36 +17,57 @@ from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.candidates.plan import CONSTRAINTS
+from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
+from outtrees.candidates.matrix_search import matrix_candidates
+from outtrees.candidates.parent_sample import n_sampled
+from outtrees.candidates.plan import CONSTRAINTS, Plan, matrix_plan, matrix_way
 from outtrees.datasets.generators import make_out_tree
-from outtrees.density.candidate_density import OF_CANDIDATES, ListedTrees
-from outtrees.density.checkpoints import density_track
-from outtrees.density.options import candidates, template
+from outtrees.density.incomplete import Completions, fit_incomplete
+from outtrees.density.options import option_grid, template
+from outtrees.density.stacking import default_mutations, stack_mutations
 from outtrees.errors import ArgumentError, Message, Option
-from outtrees.imputation.imputer_density import fit_incomplete
 from outtrees.inference import SOLVERS, fit_mutation, select_mutation
-from outtrees.inference.fitting import with_known_values
+from outtrees.inference.ascent import FitResult
+from outtrees.inference.checkpoint import Checkpoint, digest
+from outtrees.inference.em import N_OTHERS, EmStage
 from outtrees.inference.likelihood import (
+    candidate_trees,
     leaf_log_density,
-    log_likelihood,
+    log_number_of_trees,
     log_predictive_ratio,
+    tree_distribution,
 )
-from outtrees.inference.objective import FitResult
+from outtrees.inference.restarts import with_known_values
 from outtrees.inference.selection import Selection
-from outtrees.inference.stacking import default_candidates, stack_mutations
-from outtrees.inference.stages import Track
 from outtrees.inference.validation import (
     check_params,
     check_records,
     warn_of_degenerate_records,
 )
 from outtrees.models import MUTATIONS, Mutation, make_mutation
+from outtrees.models.edges import EdgeList
+from outtrees.trees import OutTreeDistribution
+from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.weights import Ints
 
-_FITTED = ("mutation_", "_tree", "cv_results_", "best_candidate_", "validation_scores_")
+# What one fit leaves and the next may not set.
+_LEFT_BY_A_FIT = (
+    "mutation_",
+    "cv_results_",
+    "best_candidate_",
+    "validation_scores_",
+    "candidate_edges_",
+    "dropped_mass_",
+    "completed_",
+    "_completions",
+    "_tree",
+)
+# None of these changes what is fitted; which pairs take part was decided already.
+_NOT_IN_FINGERPRINT = ("n_jobs", "verbose", "candidates")
+_SETTINGS_WITH_AUTO = ("mutation", "n_components", "prior_strength")
 
 
-class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
+class OutTreeDensity(DensityMixin, BaseEstimator):
     """Density of records each of which descends from one unknown other record.
 
     Fitting maximises the tdid posterior log Z(θ) − (T − 1) log T + log_prior(θ) over the
@@ -61,7 +83,7 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         `Mutation` with options of its own; parameters that such an object already has are
         forgotten.
         "auto" fits several mutations and mixes them with the weights that predict held-out
-        records best (`outtrees.inference.stack_mutations`): slowest, and the best density.
+        records best (`outtrees.density.stacking`): slowest, and the best density.
     solver : {"em", "lbfgs", "gradient"}, default="em"
         Accelerated EM; L-BFGS; the paper's gradient ascent with line search. EM needs the fewest
         evaluations by far and alone does not depend on the units of the data.
@@ -97,8 +119,8 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
     candidates : {"auto", "dense", "knn"}, default="auto"
         Which pairs of records a fit looks at one by one. "dense": all, O(T³). "knn": the
         n_candidates likeliest parents of each record, with a random sample standing for all others
-        (`outtrees.inference.candidate_em`); solver "em" only, and an estimate of the dense fit.
-        "auto": dense as long as its arrays fit into the free memory; else knn, with a
+        (`outtrees.inference.em.fit_candidate_em`); solver "em" only, and an estimate of the dense
+        fit. "auto": dense as long as its arrays fit into the free memory; else knn, with a
         `CandidatesWarning`. Nothing is allocated before that is decided.
     n_candidates : int, default=20
         For knn; with T − 1 or more all pairs are listed, and the fit is the dense one.
@@ -124,8 +146,8 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         The training records. With hidden cells, `completed_` (M, T, D) has draws of them, and
         marginals, sampled trees and `log_likelihood_` are averages over these.
     tree_ : OutTreeDistribution
-        Over the training records, given `mutation_`; made when first asked for, O(T³). For knn
-        a `CandidateTrees` over `candidate_edges_`.
+        Over the training records, given `mutation_`, as the fit summed them. For knn a
+        `CandidateTrees` over `candidate_edges_`.
     edge_marginals_ : array of shape (T, T) [child, parent]; for knn a SciPy sparse array
     root_marginals_ : array of shape (T,)
     log_likelihood_ : float
@@ -183,6 +205,13 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
     >>> records.shape, parents.shape
     ((100, 3), (100,))
     """
+
+    candidate_edges_: Ints
+    dropped_mass_: DroppedMass
+    dropped_mass_error_ = former_part("error")
+    dropped_mass_bound_ = former_part("bound")
+    _tree: OutTreeDistribution | CandidateTrees
+    _completions: Completions
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "mutation": [StrOptions({"auto", *MUTATIONS}), Mutation],
@@ -258,6 +287,13 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         tags.input_tags.allow_nan = takes_nan or self.missing == "integrate"
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle holds: not the trees, which take T × T arrays and are made again."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_tree"}
+
+    # Fit -------------------------------------------------------------------------------------
+
     def fit(
         self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None
     ) -> Self:
@@ -269,10 +305,10 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
             At least two records.
         y : ignored
         checkpoint : path, optional
-            A file that keeps what the fit has reached after each step. If it is there already, from
-            a fit to the same records with the same settings that was interrupted, the fit goes on
-            from it, and ends with the same bits. Delete it when the fit is done. For one mutation
-            by solver="em": not where folds are fitted ("auto") or cells integrated out.
+            A file that keeps what the fit has reached after each step. If it exists already, from
+            an interrupted fit to the same records with the same settings, the fit resumes from it,
+            and ends with the same bits. Delete it when the fit is done. For one mutation and
+            solver="em": not where folds are fitted ("auto") or cells integrated out.
         """
         check_params(self)
         stacked = isinstance(self.mutation, str) and self.mutation == "auto"
@@ -284,30 +320,25 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         )
         allows_missing = mutation.allows_missing or self.missing == "integrate"
         records = check_records(self, X, allows_missing=allows_missing, reset=True)
-        for name in (*_FITTED, *OF_CANDIDATES, "completed_", "_completions"):
+        for name in _LEFT_BY_A_FIT:
             self.__dict__.pop(name, None)
         hidden = self.missing == "integrate" and bool(np.isnan(records).any())
-        self._decide(records, hidden)
-        track = None if checkpoint is None else density_track(self, records, hidden, checkpoint)
+        self.candidates_ = self._decided(len(records), hidden)
+        kept = None if checkpoint is None else self._checkpoint(records, hidden, checkpoint)
         if hidden:
-            fit, self._completions = fit_incomplete(self, mutation, records)
-            self.completed_ = self._completions.records
+            fit = self._fit_incomplete(mutation, records)
+            self.log_likelihood_ = self._completions.mean_log_likelihood()
         else:
             warn_of_degenerate_records(records, mutation, getattr(self, "feature_names_in_", None))
-            fit = self._stacked(records) if stacked else self._fitted(mutation, records, track)
-        if "completed_" in self.__dict__:
-            log_likelihood_ = self._completions.mean_log_likelihood()
-        elif self._is_sparse:
-            log_likelihood_ = self._listed(fit.mutation, records)
-            if len(fit.validation_scores):
-                self.validation_scores_ = fit.validation_scores
-        elif len(fit.validation_scores):
-            log_likelihood_ = log_likelihood(fit.mutation, records)
+            fit = self._stacked(records) if stacked else self._fitted(mutation, records, kept)
+            self._tree = self._trees(fit, records)
+            self.log_likelihood_ = self._tree.log_z - log_number_of_trees(len(records))
+            if stacked:
+                penalised = self.log_likelihood_ + fit.mutation.log_prior()
+                fit = replace(fit, log_likelihoods=np.array([penalised]))
+        if len(fit.validation_scores):
             self.validation_scores_ = fit.validation_scores
-        else:
-            log_likelihood_ = float(fit.log_likelihoods[-1]) - fit.mutation.log_prior()
         self.X_ = records
-        self.log_likelihood_ = log_likelihood_
         self.log_likelihoods_ = fit.log_likelihoods
         self.n_iter_ = fit.n_iter
         self.n_evaluations_ = fit.n_evaluations
@@ -331,7 +362,112 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
             )
         return self
 
-    # What can be asked of a fit --------------------------------------------------------------
+    def _fitted(self, mutation: Mutation, X: Array, checkpoint: Checkpoint | None) -> FitResult:
+        """Return the fit of one mutation, its options chosen and records held out if asked for."""
+        chosen = self._selected(with_known_values(mutation, X), X)
+        seed = self.random_state
+        if checkpoint is not None and checkpoint.seed is not None:
+            seed = checkpoint.seed
+        training, held_out = self._split(X, seed) if self.early_stopping else (X, None)
+        return fit_mutation(
+            chosen,
+            training,
+            random_state=seed,
+            X_validation=held_out,
+            checkpoint=checkpoint,
+            **self._fit_options(),
+        )
+
+    def _selected(self, mutation: Mutation, X: Array) -> Mutation:
+        """Return the mutation with the options that are "auto" chosen by cross-validation."""
+        grid = option_grid(
+            mutation, len(X), n_components=self.n_components, prior_strength=self.prior_strength
+        )
+        if not grid:
+            return mutation
+        selection = select_mutation(
+            {i: with_options for i, (_, with_options) in enumerate(grid)},
+            X,
+            cv=self.cv,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            **self._fit_options(),
+        )
+        self._report([options for options, _ in grid], selection)
+        best: int = selection.best
+        self.best_candidate_, chosen = grid[best]
+        return chosen
+
+    def _stacked(self, X: Array) -> FitResult:
+        """Return the mixture of the default mutations as one fit of no steps of its own."""
+        if self.early_stopping or isinstance(self.prior_strength, str):
+            raise ArgumentError(
+                Option("mutation", "auto"),
+                " weighs several mutations on held-out records already; leave out ",
+                Option("early_stopping"),
+                " and ",
+                Option("prior_strength", "auto"),
+                ", or name one mutation",
+            )
+        mutations = default_mutations(len(X), self.prior_strength, self.reg_covar)
+        stack = stack_mutations(
+            mutations,
+            X,
+            cv=self.cv,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            **self._fit_options(),
+        )
+        self._report(list(mutations), stack.selection)
+        self.cv_results_["weight"] = stack.weights
+        self.best_candidate_ = stack.selection.best
+        return FitResult(
+            mutation=stack.mutation,
+            log_likelihoods=np.empty(0),  # known when its trees are
+            n_iter=max(fit.n_iter for fit in stack.fits),
+            n_evaluations=sum(fit.n_evaluations for fit in stack.fits),
+            stopped_by="tol" if all(fit.converged for fit in stack.fits) else "max_iter",
+        )
+
+    def _fit_incomplete(self, mutation: Mutation, X: Array) -> FitResult:
+        """Return the fit with hidden cells integrated out, and keep completions of the records."""
+        unused = {
+            "solver": None if self.solver == "em" else self.solver,
+            "early_stopping": self.early_stopping or None,
+            **dict.fromkeys(self._auto_settings(), "auto"),
+        }
+        for name, value in unused.items():
+            if value is not None:
+                raise ArgumentError(
+                    Option("missing", "integrate"),
+                    " is for one mutation, fitted by EM to all records, but X has NaN and ",
+                    Option(name, value),
+                    "; change it, or fill the cells in with OutTreeImputer",
+                )
+        fit, self._completions = fit_incomplete(
+            mutation,
+            X,
+            max_iter=self.max_iter,
+            random_state=self.random_state,
+            verbose=self.verbose,
+        )
+        self.completed_ = self._completions.records
+        return fit
+
+    def _trees(self, fit: FitResult, X: Array) -> OutTreeDistribution | CandidateTrees:
+        """Return the trees of the records, those of the fit if it kept them.
+
+        For knn, also keep the edges of these trees and report what they leave out.
+        """
+        if not self._is_sparse:
+            return tree_distribution(fit.mutation, X) if fit.tree is None else fit.tree
+        listed = matrix_candidates(fit.mutation, X, self.n_candidates, self.neighbours)
+        self.candidate_edges_ = np.stack([listed.edges.child, listed.edges.parent])
+        # The records looked at need no seed of the user's: the same for the same records.
+        self.dropped_mass_ = matrix_dropped_mass(fit.mutation, X, listed, random_state=0)
+        return candidate_trees(fit.mutation, X, *self.candidate_edges_)
+
+    # Densities -------------------------------------------------------------------------------
 
     def score_samples(self, X: Any) -> Array:
         """Return the log-density of each record, log (1/T) Σ_v p(x | x_v), shape (n,).
@@ -341,8 +477,10 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         bounded number of pairs.
         """
         records = self._known(X)
-        if self.missing == "integrate" and self._incomplete(records):
-            return self._completed().log_density(records)
+        if self._has_hidden:
+            return self._completions.log_density(records)
+        if self.missing == "integrate" and np.isnan(records).any():
+            return Completions.of_complete(self.mutation_, self.X_).log_density(records)
         return leaf_log_density(self.mutation_, self.X_, records)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -364,8 +502,59 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
                 "with ",
                 Option("candidates", "dense"),
             )
-        self._refuse_incomplete("log_predictive", records)
+        incomplete = np.isnan(records).any() and not self.mutation_.allows_missing
+        if self._has_hidden or incomplete:
+            raise ValueError(
+                "log_predictive needs complete records, but some cells are missing; use "
+                "score_samples, which integrates them out, or fill them in with OutTreeImputer"
+            )
         return log_predictive_ratio(self.mutation_, self.X_, records)
+
+    # Trees and draws -------------------------------------------------------------------------
+
+    @property
+    def tree_(self) -> OutTreeDistribution | CandidateTrees:
+        """The distribution over out-trees of the training records."""
+        check_is_fitted(self, "mutation_")
+        if self._has_hidden:
+            raise ValueError(
+                "with hidden cells there is no single distribution over trees, but one for each "
+                "completion; use edge_marginals_, root_marginals_ or sample_trees, which average "
+                "over them, or tree_distribution(mutation_, completed_[m])"
+            )
+        if "_tree" not in self.__dict__:  # of a model that was saved or pickled
+            if self._is_sparse:
+                self._tree = candidate_trees(self.mutation_, self.X_, *self.candidate_edges_)
+            else:
+                self._tree = tree_distribution(self.mutation_, self.X_)
+        return self._tree
+
+    @property
+    def edge_marginals_(self) -> Any:
+        """P(training record u descends directly from v), (T, T) [child, parent]; sparse for knn."""
+        check_is_fitted(self, "mutation_")
+        if self._has_hidden:
+            return self._completions.marginals[0]
+        marginals = self.tree_.edge_marginals
+        if self._is_sparse:
+            child, parent = self.candidate_edges_
+            return EdgeList(child, parent, len(self.X_)).matrix(marginals)
+        return marginals
+
+    @property
+    def root_marginals_(self) -> Array:
+        """P(training record r is the root), (T,)."""
+        check_is_fitted(self, "mutation_")
+        if self._has_hidden:
+            return self._completions.marginals[1]
+        return self.tree_.root_marginals
+
+    def sample_trees(self, n_trees: int = 1, random_state: Any = None) -> Ints:
+        """Return out-trees of the training records from their posterior, (n_trees, T) parents."""
+        check_is_fitted(self, "mutation_")
+        if self._has_hidden:
+            return self._completions.sample_trees(n_trees, random_state)
+        return self.tree_.sample(n_trees, random_state)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Ints]:
         """Return a new population by the paper's recipe (section 2): records and their parents.
@@ -381,12 +570,25 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
         check_is_fitted(self, "mutation_")
         return make_out_tree(n_samples, self.mutation_, random_state)
 
-    # Inside -----------------------------------------------------------------------------------
+    # Settings --------------------------------------------------------------------------------
+
+    @property
+    def _is_sparse(self) -> bool:
+        return self.__dict__.get("candidates_") == "knn"  # models saved by 0.1 do not say
+
+    @property
+    def _has_hidden(self) -> bool:
+        return "_completions" in self.__dict__
 
     def _known(self, X: Any) -> Array:
         check_is_fitted(self, "mutation_")
         allows_missing = self.mutation_.allows_missing or self.missing == "integrate"
         return check_records(self, X, allows_missing=allows_missing, reset=False)
+
+    def _auto_settings(self) -> list[str]:
+        """Return the names of the settings that are "auto"."""
+        values = {name: getattr(self, name) for name in _SETTINGS_WITH_AUTO}
+        return [name for name, v in values.items() if isinstance(v, str) and v == "auto"]
 
     def _fit_options(self) -> dict[str, Any]:
         names = ("solver", "max_iter", "tol", "n_init", "n_iter_no_change", "verbose")
@@ -395,55 +597,25 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
             options |= {"n_candidates": self.n_candidates, "neighbours": self.neighbours}
         return options
 
-    def _fitted(self, mutation: Mutation, X: Array, track: Track | None) -> FitResult:
-        """Return the fit of one mutation, its options chosen and records held out if asked for."""
-        chosen = self._selected(with_known_values(mutation, X), X)
-        seed = self.random_state if track is None or track.seed is None else track.seed
-        training, held_out = self._split(X, seed) if self.early_stopping else (X, None)
-        return fit_mutation(
-            chosen,
-            training,
-            random_state=seed,
-            X_validation=held_out,
-            track=track,
-            **self._fit_options(),
-        )
+    def _memory_options(self, n_records: int, hidden: bool) -> dict[str, Any]:
+        return {
+            "can_be_sparse": not hidden and self.solver == "em",
+            "n_jobs": self.n_jobs if self._auto_settings() else 1,
+            "n_sampled": n_sampled(n_records, self.n_candidates, N_OTHERS),
+        }
 
-    def _stacked(self, X: Array) -> FitResult:
-        """Return the mixture of the default candidates as one fit of no steps of its own."""
-        if self.early_stopping or self.prior_strength == "auto":
+    def _decided(self, n_records: int, hidden: bool) -> str:
+        """Decide between all pairs and candidates, before anything large is allocated."""
+        if hidden and self.candidates == "knn":
             raise ArgumentError(
-                Option("mutation", "auto"),
-                " weighs several mutations on held-out records already; leave out ",
-                Option("early_stopping"),
-                " and ",
-                Option("prior_strength", "auto"),
-                ", or name one mutation",
+                Option("missing", "integrate"),
+                " needs all pairs of records, but ",
+                Option("candidates", "knn"),
+                "; use ",
+                Option("candidates", "dense"),
+                ", or fill the cells in with OutTreeImputer first",
             )
-        offered = default_candidates(len(X), self.prior_strength, self.reg_covar)  # type: ignore[arg-type]
-        stack = stack_mutations(
-            offered,
-            X,
-            cv=self.cv,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            **self._fit_options(),
-        )
-        self._report(list(offered), stack.selection)
-        self.cv_results_["weight"] = stack.weights
-        self.best_candidate_ = stack.selection.best
-        if self._is_sparse:
-            value = self._listed(stack.mutation, X)
-        else:
-            value = log_likelihood(stack.mutation, X)
-        return FitResult(
-            mutation=stack.mutation,
-            log_likelihoods=np.array([value + stack.mutation.log_prior()]),
-            n_iter=max(fit.n_iter for fit in stack.fits),
-            n_evaluations=sum(fit.n_evaluations for fit in stack.fits),
-            stopped_by="tol" if all(fit.converged for fit in stack.fits) else "max_iter",
-            validation_scores=np.empty(0),
-        )
+        return matrix_way(self, n_records, **self._memory_options(n_records, hidden))
 
     def _report(self, params: list[Any], selection: Selection) -> None:
         self.cv_results_ = {
@@ -453,32 +625,60 @@ class OutTreeDensity(ListedTrees, DensityMixin, BaseEstimator):
             "se_log_density": selection.standard_error,
         }
 
-    def _selected(self, mutation: Mutation, X: Array) -> Mutation:
-        """Return the mutation with the options that are "auto" chosen by cross-validation."""
-        offered = candidates(
-            mutation, len(X), n_components=self.n_components, prior_strength=self.prior_strength
-        )
-        if not offered:
-            return mutation
-        selection = select_mutation(
-            {i: candidate for i, (_, candidate) in enumerate(offered)},
-            X,
-            cv=self.cv,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            **self._fit_options(),
-        )
-        self._report([params for params, _ in offered], selection)
-        best: int = selection.best
-        self.best_candidate_, chosen = offered[best]
-        return chosen
-
     def _split(self, X: Array, seed: Any) -> tuple[Array, Array]:
         n_held_out = max(1, round(self.validation_fraction * len(X)))
         if len(X) - n_held_out < 2:
-            raise ValueError(
-                f"early_stopping with validation_fraction={self.validation_fraction} leaves "
-                f"{len(X) - n_held_out} of {len(X)} records to fit; at least 2 are needed"
+            raise ArgumentError(
+                "early_stopping with ",
+                Option("validation_fraction", self.validation_fraction),
+                f" leaves {len(X) - n_held_out} of {len(X)} records to fit; at least 2 are needed",
             )
         order = as_generator(seed).permutation(len(X))
         return X[np.sort(order[n_held_out:])], X[np.sort(order[:n_held_out])]
+
+    def _checkpoint(self, X: Array, hidden: bool, path: str | os.PathLike[str]) -> Checkpoint:
+        """Return the checkpoint of a fit; a fit without a seed draws one, which the file keeps."""
+        self._refuse_what_no_checkpoint_keeps(hidden)
+        params = self.get_params(deep=False)
+        settings = {k: v for k, v in params.items() if k not in _NOT_IN_FINGERPRINT}
+        own = [type(self.mutation)] if isinstance(self.mutation, Mutation) else []
+        fingerprint = digest({**settings, "way": self.candidates_, "X": X}, own)
+        seed = int(np.random.default_rng().integers(2**31)) if self.random_state is None else None
+        return Checkpoint.in_file(
+            path, fingerprint, lambda fields: EmStage(*fields), of="data", seed=seed, classes=own
+        )
+
+    def _refuse_what_no_checkpoint_keeps(self, hidden: bool) -> None:
+        for name in self._auto_settings():
+            raise ArgumentError(
+                "a checkpoint keeps one fit, but ",
+                Option(name, "auto"),
+                " makes one for each fold; name one mutation with its options, or fit without a "
+                "checkpoint",
+            )
+        if hidden:
+            raise ArgumentError(
+                "a checkpoint keeps a fit to complete records, but some cells are missing; fill "
+                "them in with OutTreeImputer first, or fit without a checkpoint"
+            )
+        if self.solver != "em":
+            raise ArgumentError(
+                Option("solver"),
+                f" must be 'em' for a checkpoint; got {self.solver!r}. Change it, or fit without a "
+                "checkpoint.",
+            )
+        if self.random_state is not None and not isinstance(self.random_state, Integral):
+            raise ArgumentError(
+                Option("random_state"),
+                " must be an int or None for a checkpoint; got a "
+                f"{type(self.random_state).__name__}, which would have another state when the fit "
+                "resumes. Give a number.",
+            )
+
+
+def density_plan(model: OutTreeDensity, n_records: int, hidden: bool) -> Plan:
+    """Return which pairs of records a fit will look at, and what memory that needs.
+
+    `hidden`: some cells are missing, and will be integrated out.
+    """
+    return matrix_plan(model, n_records, **model._memory_options(n_records, hidden))

@@ -1,4 +1,4 @@
-"""From the parameters of an estimator to the mutation that is fitted."""
+"""The mutation that an `OutTreeDensity` fits, by its parameters, and the options to choose from."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def template(
     return with_options(made, {k: v for k, v in options.items() if v != "auto"})
 
 
-def candidates(
+def option_grid(
     mutation: Mutation,
     n_samples: int,
     *,
@@ -66,7 +66,7 @@ def candidates(
     Examples
     --------
     >>> mutation = MixtureMutation()
-    >>> [o for o, _ in candidates(mutation, 40, n_components="auto", prior_strength=1.0)]
+    >>> [o for o, _ in option_grid(mutation, 40, n_components="auto", prior_strength=1.0)]
     [{'n_components': 1}, {'n_components': 2}, {'n_components': 3}, {'n_components': 4}]
     """
     grids: dict[str, tuple[Any, ...]] = {}

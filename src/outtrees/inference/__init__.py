@@ -1,9 +1,9 @@
-"""Fitting: EM and gradient ascent on the tdid posterior, restarts, and choice by held-out data."""
+"""EM and gradient ascent on the tdid posterior, restarts, and choice by held-out data."""
 
+from outtrees.inference.ascent import FitResult
 from outtrees.inference.em import fit_em
-from outtrees.inference.fitting import SOLVERS, fit_mutation
 from outtrees.inference.gradient import fit_gradient, fit_lbfgs
-from outtrees.inference.objective import FitResult
+from outtrees.inference.restarts import SOLVERS, fit_mutation
 from outtrees.inference.selection import Selection, select_mutation
 
 __all__ = [

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult, minimize
 
 from outtrees._common.types import Array
-from outtrees.inference.objective import FitResult, Objective, OnStep, Point, Progress
+from outtrees.inference.ascent import FitResult, OnStep, Progress, ascend
+from outtrees.inference.objective import DenseObjective, Objective, Point
 from outtrees.models.base import Mutation
 
 _SUFFICIENT = 1e-4  # share of the gain promised by the slope that a step must bring
@@ -35,11 +36,11 @@ def fit_lbfgs(
     >>> fit.converged, bool(np.diff(fit.log_likelihoods).min() >= 0)
     (True, True)
     """
-    objective = Objective(X)
+    objective = DenseObjective(X)
     here = objective.at(mutation)
     origin, units = _finite(here), _units(here)
-    progress = Progress(here, tol, on_step, verbose)
-    accepted = here
+    progress = _begun(objective, here, tol, on_step, verbose)
+    accepted: Point = here
     last: tuple[Array, Point] = (np.zeros_like(origin), here)
 
     def point_at(z: Array) -> Point | None:
@@ -58,17 +59,17 @@ def fit_lbfgs(
             # Nothing is there. The line search interpolates, so infinity would only give it NaN:
             # a wall above all values, sloping back to where the search came from.
             back = z - (accepted.params - origin) / units
-            height = abs(accepted.log_posterior) + 1e3
+            height = abs(accepted.value) + 1e3
             return height, height * back / float(back @ back)
-        return -point.log_posterior, -units * point.gradient
+        return -point.value, -units * point.gradient
 
     def after_step(intermediate_result: OptimizeResult) -> None:
         nonlocal accepted
         point = point_at(intermediate_result.x)
-        if point is None or point.log_posterior < accepted.log_posterior:
+        if point is None or point.value < accepted.value:
             return
         accepted = point
-        if progress.accept(point, objective.n_evaluations):
+        if progress.accept(point):
             raise StopIteration
 
     found = minimize(
@@ -85,7 +86,7 @@ def fit_lbfgs(
         promised = accepted.gradient @ (accepted.refit().params - accepted.params)
         if float(promised) <= 2 * max(tol, 1e-6):
             progress.stuck()
-    return progress.result(accepted.mutation, objective.n_evaluations)
+    return _result(accepted, objective, progress)
 
 
 def fit_gradient(
@@ -112,25 +113,50 @@ def fit_gradient(
     >>> fit.converged, bool(np.diff(fit.log_likelihoods).min() >= 0)
     (True, True)
     """
-    objective = Objective(X)
-    here = objective.at(mutation)
+    objective = DenseObjective(X)
+    here: Point = objective.at(mutation)
     _finite(here)
     units = _units(here)
-    progress = Progress(here, tol, on_step, verbose)
+    progress = _begun(objective, here, tol, on_step, verbose)
     length = 1.0
-    for _ in range(max_iter):
+
+    def step(here: Point) -> Point | None:
+        nonlocal length
         there = _line_search(objective, here, units, length)
-        if there is None:
-            progress.stuck()
-            break
-        moved = (there.params - here.params) / units
-        bend = float(moved @ (units * (here.gradient - there.gradient)))
-        # Without concavity between the two points there is no length to read off: try a longer one.
-        length = float(moved @ moved) / bend if bend > 0 else 4.0 * length
-        here = there
-        if progress.accept(here, objective.n_evaluations):
-            break
-    return progress.result(here.mutation, objective.n_evaluations)
+        if there is not None:
+            moved = (there.params - here.params) / units
+            bend = float(moved @ (units * (here.gradient - there.gradient)))
+            # Without concavity between the two points no length can be read off: try a longer one.
+            length = float(moved @ moved) / bend if bend > 0 else 4.0 * length
+        return there
+
+    return _result(ascend(here, step, progress, max_iter), objective, progress)
+
+
+def _begun(
+    objective: Objective, start: Point, tol: float, on_step: OnStep | None, verbose: int
+) -> Progress:
+    if on_step is None:
+        return Progress(objective, [start.value], tol=tol, verbose=verbose)
+    on_step(start.mutation)
+    return Progress(
+        objective,
+        [start.value],
+        tol=tol,
+        verbose=verbose,
+        watch=lambda point: on_step(point.mutation),
+    )
+
+
+def _result(end: Point, objective: Objective, progress: Progress) -> FitResult:
+    return FitResult(
+        mutation=end.mutation,
+        log_likelihoods=np.array(progress.values),
+        n_iter=len(progress.values) - 1,
+        n_evaluations=objective.n_evaluations,
+        stopped_by=progress.stopped_by,
+        tree=end.tree,
+    )
 
 
 def _line_search(objective: Objective, here: Point, units: Array, length: float) -> Point | None:
@@ -139,8 +165,8 @@ def _line_search(objective: Objective, here: Point, units: Array, length: float)
     shortest = length * _SHORTEST
     while length > shortest and slope > 0:
         there = objective.at_params(here.mutation, here.params + length * direction)
-        wanted = here.log_posterior + _SUFFICIENT * length * slope
-        if there is not None and there.log_posterior >= wanted:
+        wanted = here.value + _SUFFICIENT * length * slope
+        if there is not None and there.value >= wanted:
             return there
         length /= 2
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,10 +173,26 @@ def leaf_log_density(
     parents, children = np.asarray(X), np.asarray(X_new)
     if mutation.parent_free:
         parents = parents[:1]  # every parent says the same
+    return mean_over_parents(mutation.log_conditional, parents, children)
+
+
+def mean_over_parents(
+    log_conditional: Callable[[Array, Array], Array],  # (n, D), (T, D) -> (n, T)
+    parents: Array,  # (T, D)
+    children: Array,  # (U, D)
+) -> Array:
+    """Return log (1/T) Σ_v p(x | x_v) for each child x, with a bounded number of pairs at a time.
+
+    Examples
+    --------
+    >>> def distance(children, parents):
+    ...     return -np.abs(children - parents.T)
+    >>> mean_over_parents(distance, np.array([[0.0], [0.0]]), np.array([[1.0], [2.0]]))
+    array([-1., -2.])
+    """
     result = np.empty(len(children))
     for rows in _chunks(len(children), len(parents)):
-        log_pairs = mutation.log_conditional(children[rows], parents)
-        result[rows] = logsumexp(log_pairs, axis=1)
+        result[rows] = logsumexp(log_conditional(children[rows], parents), axis=1)
     result -= np.log(len(parents))
     return result
 

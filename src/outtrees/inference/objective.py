@@ -1,96 +1,58 @@
-"""The log posterior as a function of the mutation, with its evaluations counted."""
+"""The log posterior as a function of the mutation: over all pairs of records, or over candidates.
+
+A fit needs little of it (`Objective`, `Point`): the value, the gradient, and one step of EM.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 
 from outtrees._common.types import Array
 from outtrees.inference.likelihood import log_number_of_trees, tree_distribution
-from outtrees.inference.stages import EmStage
 from outtrees.models.base import Mutation
+from outtrees.models.edges import EdgeList, Ints
 from outtrees.trees import OutTreeDistribution
-
-# Asked after each step with the mutation reached; True stops the fit.
-OnStep = Callable[[Mutation], bool]
-StoppedBy = Literal["tol", "validation", "max_iter"]
+from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.sparse.plans import Plan
 
 
-@dataclass(frozen=True)
-class FitResult:
-    """What a fit returns.
-
-    Attributes
-    ----------
-    mutation : Mutation
-        The mutation reached; the best one on the validation records if there were any.
-    log_likelihoods : array of shape (n_iter + 1,)
-        Penalised log-likelihoods log p(X | θ) + log_prior(θ), at the start and after each step;
-        they never fall.
-    n_iter : int
-        The number of steps taken.
-    n_evaluations : int
-        How often log Z was computed, rejected proposals and all starts included.
-    stopped_by : {"tol", "validation", "max_iter"}
-        What ended the fit.
-    validation_scores : array, empty without validation records
-        Their mean log-densities, at the start and after each step but the last one of a fit that
-        ended by tol.
-    """
+class Point(ABC):
+    """One mutation and its log posterior. Marginals are computed when asked for."""
 
     mutation: Mutation
-    log_likelihoods: Array
-    n_iter: int
-    n_evaluations: int
-    stopped_by: StoppedBy
-    validation_scores: Array
-
-    @property
-    def converged(self) -> bool:
-        """Whether a stopping rule was met before the iterations were exhausted."""
-        return self.stopped_by != "max_iter"
-
-
-class Point:
-    """One mutation, its distribution over trees, and its log posterior."""
-
-    def __init__(self, mutation: Mutation, tree: OutTreeDistribution, X: Array) -> None:
-        self.mutation = mutation
-        self.tree = tree
-        self.log_posterior = tree.log_z + mutation.log_prior() - log_number_of_trees(len(X))
-        self._X = X
+    value: float  # log p(X | θ) + log_prior(θ)
+    tree: OutTreeDistribution | None = None  # over all trees of the records, where these are summed
 
     @cached_property
     def params(self) -> Array:
         """θ, (P,)."""
         return self.mutation.params
 
-    @cached_property
+    @property
+    @abstractmethod
     def gradient(self) -> Array:
         """∂ log posterior / ∂θ, (P,)."""
-        return self.mutation.gradient(self._X, self.tree.edge_marginals, self.tree.root_marginals)
 
+    @abstractmethod
     def refit(self) -> Mutation:
         """Return the mutation after one step of EM from here."""
-        return self.mutation.refit(self._X, self.tree.edge_marginals, self.tree.root_marginals)
 
 
-class Objective:
+class Objective(ABC):
     """The log posterior for fixed records; counts how often the engine was asked for log Z."""
 
     def __init__(self, X: ArrayLike) -> None:  # (T, D)
         self.X = np.asarray(X, dtype=np.float64)
         self.n_evaluations = 0
 
+    @abstractmethod
     def at(self, mutation: Mutation) -> Point:
-        """Return the point of a mutation. Marginals are computed when asked for, not here."""
-        self.n_evaluations += 1
-        return Point(mutation, tree_distribution(mutation, self.X), self.X)
+        """Return the point of a mutation."""
 
     def at_params(self, mutation: Mutation, params: Array) -> Point | None:
         """Return the point of a parameter vector; None where the log posterior is −inf.
@@ -104,60 +66,141 @@ class Objective:
             point = self.at(mutation.with_params(params))
         except ValueError:
             return None
-        return point if point.log_posterior > -np.inf else None
+        return point if point.value > -np.inf else None
 
 
-class Progress:
-    """The recorded sequence, and the rule that ends it: two small gains in a row.
+class DenseObjective(Objective):
+    """The log posterior summed over all trees; O(T³ + T² D) for each point."""
 
-    One small gain may be bad luck of a single step (after a rejected proposal, say).
+    def at(self, mutation: Mutation) -> DensePoint:
+        """Return the point of a mutation."""
+        self.n_evaluations += 1
+        return DensePoint(mutation, self.X)
+
+
+class DensePoint(Point):
+    """One mutation, its distribution over all trees, and its log posterior."""
+
+    tree: OutTreeDistribution
+
+    def __init__(self, mutation: Mutation, X: Array) -> None:
+        self.mutation, self._X = mutation, X
+        self.tree = tree_distribution(mutation, X)
+        self.value = self.tree.log_z + mutation.log_prior() - log_number_of_trees(len(X))
+
+    @cached_property
+    def gradient(self) -> Array:
+        """∂ log posterior / ∂θ, (P,)."""
+        return self.mutation.gradient(self._X, self.tree.edge_marginals, self.tree.root_marginals)
+
+    def refit(self) -> Mutation:
+        """Return the mutation after one step of EM from here."""
+        return self.mutation.refit(self._X, self.tree.edge_marginals, self.tree.root_marginals)
+
+
+class CandidateObjective(Objective):
+    """The log posterior when only some pairs of records are looked at one by one.
+
+    A conditional is p(x_u | x_v) = f(x_u) + e(x_u, x_v), f the same for every parent (0 for most
+    mutations). Row u of the weights is taken as
+
+        β_uv = f_u + e_uv       for the candidate parents v,
+        β_uv = f_u + g_u        for all others,
+
+    with g_u the mean of e over the others, estimated from a sample (`OtherParents`): so every row
+    has the right sum but for sampling error, and no record's parents are cut off. What is the same
+    for all parents goes through one more node h, "anywhere": u ← h weighs T (f_u + g_u), h ← v
+    weighs one for every v. Eliminating h gives these β back, exactly (a star turned into a mesh),
+    and the marginal of u ← h is the probability that u's parent is one of many. So the list has
+    E + 2T edges, and the gradient and the steps of EM are exact for the weights above.
+
+    Parameters
+    ----------
+    table : array of shape (T, k)
+        The candidate parents of each record.
+    others, log_each : arrays of shape (T, m)
+        The sample of the others, and the log of how many each of them stands for. m = 0 leaves
+        all others at f_u alone: then the value is a lower bound of the log posterior.
     """
 
-    def __init__(
-        self,
-        start: Point,
-        tol: float,
-        on_step: OnStep | None,
-        verbose: int,
-        reached: EmStage | None = None,
-    ) -> None:
-        self.values = [start.log_posterior]
-        self.stopped_by: StoppedBy = "max_iter"
-        self.n_small = 0  # small gains in a row
-        self._tol, self._on_step, self._verbose = tol, on_step, verbose
-        if reached is not None:  # `start` is where an interrupted fit stood
-            self.values, self.n_small = reached.values.tolist(), reached.n_small
-        elif on_step is not None:
-            on_step(start.mutation)
+    def __init__(self, X: ArrayLike, table: Ints, others: Ints, log_each: Array) -> None:
+        super().__init__(X)
+        self.near = EdgeList.of_table(table)
+        self.far = EdgeList.of_table(others)
+        self.n_far = others.shape[1]
+        self.edges = EdgeList.of_table(np.hstack([table, others]))
+        self.log_each = log_each.ravel()
+        self.plan: Plan | None = None  # of the last point: the list of edges stays
 
-    def accept(self, point: Point, n_evaluations: int) -> bool:
-        """Record a step; return whether it was the last."""
-        gain = point.log_posterior - self.values[-1]
-        self.values.append(point.log_posterior)
-        if self._verbose:
-            print(
-                f"iteration {len(self.values) - 1}: log posterior {point.log_posterior:.6f}, "
-                f"gain {gain:.2e}, {n_evaluations} evaluations"
+    def at(self, mutation: Mutation) -> CandidatePoint:
+        """Return the point of a mutation; one sparse elimination."""
+        self.n_evaluations += 1
+        point = CandidatePoint(mutation, self)
+        self.plan = point.trees.plan
+        return point
+
+
+class CandidatePoint(Point):
+    """One mutation, its distribution over trees of candidates, and its log posterior."""
+
+    def __init__(self, mutation: Mutation, objective: CandidateObjective) -> None:
+        self.mutation = mutation
+        self._X, self._objective = objective.X, objective
+        X, near, far = objective.X, objective.near, objective.far
+        T = len(X)
+        log_near = mutation._log_excess(X, X, near.child, near.parent)
+        self._log_far = mutation._log_excess(X, X, far.child, far.parent) + objective.log_each
+        self._log_f = mutation._log_anywhere(X)
+        log_anywhere = np.full(T, -np.inf)
+        if self._log_f is not None:
+            log_anywhere = np.log(T) + self._log_f
+        if objective.n_far:
+            # Spread over the T − 1 others; h also offers the record itself, which is no parent.
+            sums = logsumexp(self._log_far.reshape(T, -1), axis=1) + np.log(T / (T - 1))
+            log_anywhere = np.logaddexp(log_anywhere, sums)
+        self._log_anywhere = log_anywhere
+        log_root = mutation._log_root(X)
+        self._has_hub = bool((log_anywhere > -np.inf).any())
+        if self._has_hub:
+            every, hub = np.arange(T), np.full(T, T)
+            self.trees = CandidateTrees(
+                np.concatenate([near.child, every, hub]),
+                np.concatenate([near.parent, hub, every]),
+                np.concatenate([log_near, log_anywhere, np.zeros(T)]),
+                np.append(log_root, -np.inf),
+                plan=objective.plan,
             )
-        self.n_small = self.n_small + 1 if gain <= self._tol else 0
-        if self.n_small >= 2:
-            self.stopped_by = "tol"
-        elif self._on_step is not None and self._on_step(point.mutation):
-            self.stopped_by = "validation"
-        return self.stopped_by != "max_iter"
+        else:
+            self.trees = CandidateTrees(
+                near.child, near.parent, log_near, log_root, plan=objective.plan
+            )
+        log_z = self.trees.log_z - (float(np.log(T)) if self._has_hub else 0.0)
+        self.value = log_z + mutation.log_prior() - log_number_of_trees(T)
 
-    def stuck(self) -> None:
-        """Record a step that led nowhere: the digits of the log posterior are used up."""
-        self.values.append(self.values[-1])
-        self.stopped_by = "tol"
+    @cached_property
+    def _weights(self) -> tuple[EdgeList, Array, Array | None]:
+        """The marginals as weights of log e of near and far edges, and of log f."""
+        objective = self._objective
+        T, n = len(self._X), len(objective.near)
+        marginals = self.trees.edge_marginals
+        near = marginals[:n].reshape(T, -1)
+        anywhere = marginals[n : n + T] if self._has_hub else np.zeros(T)
+        reached = np.where(np.isneginf(self._log_anywhere), 0.0, self._log_anywhere)
+        far = np.empty((T, 0))
+        if objective.n_far:
+            shift = np.log(T / (T - 1)) - reached
+            log_far = self._log_far.reshape(T, -1)
+            far = anywhere[:, None] * np.exp(log_far + shift[:, None])
+        free = None
+        if self._log_f is not None:
+            free = anywhere * np.exp(np.log(T) + self._log_f - reached)
+        return objective.edges, np.hstack([near, far]).ravel(), free
 
-    def result(self, mutation: Mutation, n_evaluations: int) -> FitResult:
-        """Return what was recorded."""
-        return FitResult(
-            mutation,
-            np.array(self.values),
-            len(self.values) - 1,
-            n_evaluations,
-            self.stopped_by,
-            np.empty(0),
-        )
+    @cached_property
+    def gradient(self) -> Array:
+        """∂ log posterior / ∂θ, (P,)."""
+        return self.mutation._gradient_split(self._X, *self._weights)
+
+    def refit(self) -> Mutation:
+        """Return the mutation after one step of EM from here."""
+        return self.mutation._refit_split(self._X, *self._weights)

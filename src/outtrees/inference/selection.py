@@ -13,32 +13,32 @@ from numpy.typing import ArrayLike, NDArray
 from outtrees._common.arguments import check_count, check_option
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.inference.fitting import fit_mutation, with_known_values
 from outtrees.inference.likelihood import leaf_log_density
+from outtrees.inference.restarts import fit_mutation, with_known_values
 from outtrees.models.base import Mutation
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The candidates with their held-out log-densities, and the chosen one."""
+    """Several mutations with their held-out log-densities, and the chosen one."""
 
-    best: Any  # its key
-    candidates: list[Any]  # keys, in the order given
-    log_densities: Array  # (n_candidates, T), each record's when it was held out
+    best: Any  # its name
+    names: list[Any]  # of all mutations, in the order given
+    log_densities: Array  # (n_mutations, T), each record's when it was held out
 
     @property
     def mean(self) -> Array:
-        """Mean held-out log-density of each candidate."""
+        """Mean held-out log-density of each mutation."""
         return np.asarray(self.log_densities.mean(axis=1))
 
     @property
     def standard_deviation(self) -> Array:
-        """Standard deviation over records of each candidate's held-out log-densities.
+        """Standard deviation over records of each mutation's held-out log-densities.
 
-        It is inf for a candidate that gave some record no density at all.
+        It is inf for a mutation that gave some record no density at all.
         """
         possible = np.isfinite(self.log_densities).all(axis=1)
-        result = np.full(len(self.candidates), np.inf)
+        result = np.full(len(self.names), np.inf)
         result[possible] = self.log_densities[possible].std(axis=1, ddof=1)
         return result
 
@@ -49,7 +49,7 @@ class Selection:
 
 
 def select_mutation(
-    candidates: Mapping[Any, Mutation],
+    mutations: Mapping[Any, Mutation],
     X: ArrayLike,  # (T, D)
     *,
     cv: int = 5,
@@ -58,32 +58,32 @@ def select_mutation(
     random_state: Any = None,
     **fit_options: Any,
 ) -> Selection:
-    """Return the candidate with the highest mean held-out leaf log-density.
+    """Return the mutation with the highest mean held-out leaf log-density.
 
-    The records are dealt at random into cv folds; each candidate is fitted (`fit_mutation` with
+    The records are dealt at random into cv folds; each mutation is fitted (`fit_mutation` with
     `fit_options`) to the other folds and gives log (1/T) Σ_v p(x | x_v) to each record of the one
     held out. Folds and starts depend on `random_state` alone, not on n_jobs.
 
     Parameters
     ----------
-    candidates : mapping from any key to a mutation, simplest first
+    mutations : mapping from any name to a mutation, simplest first
     rule : {"best", "one_standard_error"}
-        The second takes the first candidate whose mean is within one standard error of the best.
+        The second takes the first mutation whose mean is within one standard error of the best.
 
     Examples
     --------
     >>> from outtrees.models import GaussianMutation
     >>> X = np.random.default_rng(0).normal(size=(40, 1))
-    >>> candidates = {t: GaussianMutation(transition=t) for t in ("zero", "identity")}
-    >>> select_mutation(candidates, X, random_state=0).best
+    >>> mutations = {t: GaussianMutation(transition=t) for t in ("zero", "identity")}
+    >>> select_mutation(mutations, X, random_state=0).best
     'zero'
     """
     check_option("select_mutation", "rule", rule, ("best", "one_standard_error"))
     check_count("select_mutation", "cv", cv, 2)
     records = np.asarray(X, dtype=np.float64)
     T = len(records)
-    if not candidates:
-        raise ValueError("select_mutation expects at least one candidate, but there is none.")
+    if not mutations:
+        raise ValueError("mutations must hold at least one mutation; got none. Name some.")
     if T - -(-T // cv) < 2:
         raise ValueError(
             f"select_mutation expects at least 2 records outside each fold, but {T} records in "
@@ -94,21 +94,21 @@ def select_mutation(
     rng = as_generator(random_state)
     folds = np.array_split(rng.permutation(T), cv)
     seed = int(rng.integers(2**31))
-    keys = list(candidates)
-    known = [with_known_values(candidates[key], records) for key in keys]
-    jobs = [(k, fold) for k in range(len(keys)) for fold in range(cv)]
+    names = list(mutations)
+    known = [with_known_values(mutation, records) for mutation in mutations.values()]
+    jobs = [(k, fold) for k in range(len(names)) for fold in range(cv)]
     scored = Parallel(n_jobs=n_jobs)(
         delayed(_held_out)(known[k], records, folds[fold], seed, fit_options) for k, fold in jobs
     )
-    log_densities = np.empty((len(keys), T))
+    log_densities = np.empty((len(names), T))
     for (k, fold), values in zip(jobs, scored, strict=True):
         log_densities[k, folds[fold]] = values
-    selection = Selection(keys[0], keys, log_densities)
+    selection = Selection(names[0], names, log_densities)
     chosen = int(np.argmax(selection.mean))
     if rule == "one_standard_error":
         enough = selection.mean[chosen] - selection.standard_error[chosen]
         chosen = int(np.flatnonzero(selection.mean >= enough)[0])
-    return Selection(keys[chosen], keys, log_densities)
+    return Selection(names[chosen], names, log_densities)
 
 
 def _held_out(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.inference.ascent import Progress, ascend
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.models.conjugate import GaussianPosterior, Posterior
 from outtrees.trees import OutTreeDistribution
@@ -20,13 +21,15 @@ _MEMORY = 6  # steps that the accelerated proposal looks back on
 
 @dataclass(frozen=True)
 class VariationalFit:
-    """What a fit by variational Bayes returns."""
+    """A fitted posterior, and how the fit went."""
 
     posterior: Posterior  # q(θ)
     lower_bounds: Array  # (n_iter + 1,), at the start and after each step; they never fall
     n_iter: int
     n_evaluations: int  # how often log Z was computed, rejected proposals and all starts included
     converged: bool
+    # q over the trees of the records for this posterior, if the fit ended with it
+    tree: OutTreeDistribution | None = field(default=None, repr=False, compare=False)
 
     @property
     def lower_bound(self) -> float:
@@ -82,8 +85,20 @@ class _Point:
 
     def __init__(self, posterior: Posterior, X: Array) -> None:
         self.posterior = posterior
-        self.trees = variational_trees(posterior, X)
-        self.bound = lower_bound(posterior, X, self.trees)
+        self.tree = variational_trees(posterior, X)
+        self.value = lower_bound(posterior, X, self.tree)
+
+
+class _Bound:
+    """The lower bound for fixed records; counts how often the engine was asked for log Z."""
+
+    def __init__(self, X: ArrayLike) -> None:  # (T, D)
+        self.X = np.asarray(X, dtype=np.float64)
+        self.n_evaluations = 0
+
+    def at(self, posterior: Posterior) -> _Point:
+        self.n_evaluations += 1
+        return _Point(posterior, self.X)
 
 
 def fit_variational(
@@ -116,46 +131,33 @@ def fit_variational(
     >>> fit.converged, bool(np.diff(fit.lower_bounds).min() >= 0)
     (True, True)
     """
-    records = np.asarray(X, dtype=np.float64)
-    here = _Point(posterior, records)
-    n_evaluations = 1
-    bounds = [here.bound]
+    objective = _Bound(X)
+    start = objective.at(posterior)
     history: deque[tuple[Array, Array]] = deque(maxlen=_MEMORY)
-    small = 0
-    for _ in range(max_iter):
-        plain = here.posterior.update(records, here.trees.edge_marginals)
-        there = None
+    progress = Progress(objective, [start.value], tol=tol, verbose=verbose, of="lower bound")
+
+    def step(here: _Point) -> _Point:
+        plain = here.posterior.update(objective.X, here.tree.edge_marginals)
         if accelerate:
             history.append((here.posterior.statistics, plain.statistics))
             proposal = _mixed(plain, history)
             if proposal is not None:
-                n_evaluations += 1
-                there = _Point(proposal, records)
-                if not there.bound >= here.bound:
-                    there = None
-                    while len(history) > 1:  # what was seen on the way here misled: forget it
-                        history.popleft()
-        if there is None:
-            n_evaluations += 1
-            there = _Point(plain, records)
-        if there.bound < here.bound:
-            _refuse_a_real_fall(here, there)
-            bounds.append(here.bound)  # the digits are used up
-            small = 2
-            break
-        gain = there.bound - here.bound
-        here = there
-        bounds.append(here.bound)
-        if verbose:
-            print(
-                f"iteration {len(bounds) - 1}: lower bound {here.bound:.6f}, gain {gain:.2e}, "
-                f"{n_evaluations} evaluations"
-            )
-        small = small + 1 if gain <= tol else 0
-        if small >= 2:
-            break
+                there = objective.at(proposal)
+                if there.value >= here.value:
+                    return there
+                while len(history) > 1:  # what was seen on the way here misled: forget it
+                    history.popleft()
+        return objective.at(plain)
+
+    update = f"{type(posterior).__name__}.update"
+    end = ascend(start, step, progress, max_iter, culprit=update)
     return VariationalFit(
-        here.posterior, np.array(bounds), len(bounds) - 1, n_evaluations, small >= 2
+        end.posterior,
+        np.array(progress.values),
+        len(progress.values) - 1,
+        objective.n_evaluations,
+        progress.stopped_by != "max_iter",
+        end.tree,
     )
 
 
@@ -180,16 +182,6 @@ def _mixed(plain: Posterior, history: deque[tuple[Array, Array]]) -> Posterior |
         return None
 
 
-def _refuse_a_real_fall(here: _Point, there: _Point) -> None:
-    fall = here.bound - there.bound
-    if fall > 1e-7 * max(1.0, abs(here.bound)):
-        raise ArithmeticError(
-            f"{type(here.posterior).__name__}.update lowered the bound from {here.bound} to "
-            f"{there.bound}; a step of variational Bayes cannot, so its statistics or its "
-            "divergence are wrong"
-        )
-
-
 def fit_posterior(
     posterior: Posterior,
     X: ArrayLike,  # (T, D)
@@ -211,17 +203,20 @@ def fit_posterior(
     True
     """
     records = np.asarray(X, dtype=np.float64)
-    fits = [
-        fit_variational(start, records, **fit_options)
-        for start in starts(posterior, records, n_init, random_state)
-    ]
-    best = max(fits, key=lambda fit: fit.lower_bound)
-    if isinstance(posterior, GaussianPosterior) and posterior.start_correlation is None:
-        turned = best.posterior.turned()  # type: ignore[attr-defined]
-        if turned is not None:
-            fits.append(fit_variational(turned, records, **fit_options))
-    best = max(fits, key=lambda fit: fit.lower_bound)
-    return replace(best, n_evaluations=sum(fit.n_evaluations for fit in fits))
+    best: VariationalFit | None = None  # only one fit keeps its trees at a time
+    n_evaluations = 0
+    for start in starts(posterior, records, n_init, random_state):
+        fit = fit_variational(start, records, **fit_options)
+        n_evaluations += fit.n_evaluations
+        best = fit if best is None or fit.lower_bound > best.lower_bound else best
+    assert best is not None  # there is at least one start
+    open_start = isinstance(posterior, GaussianPosterior) and posterior.start_correlation is None
+    turned = best.posterior.turned() if open_start else None  # type: ignore[attr-defined]  # Gaussian
+    if turned is not None:
+        fit = fit_variational(turned, records, **fit_options)
+        n_evaluations += fit.n_evaluations
+        best = fit if fit.lower_bound > best.lower_bound else best
+    return replace(best, n_evaluations=n_evaluations)
 
 
 def starts(posterior: Posterior, X: Array, n_init: int, random_state: Any) -> list[Posterior]:

@@ -42,7 +42,7 @@ CLASSES: dict[str, str] = {
     "OutTreeClassifier": "outtrees.labels.classifier",
     # Hidden cells
     "Columns": "outtrees.imputation.imputer",
-    "Completions": "outtrees.imputation.imputer_density",
+    "Completions": "outtrees.density.incomplete",
     "Dummies": "outtrees.imputation.stack",
     "FittedCandidate": "outtrees.imputation.stack",
     "HiddenFit": "outtrees.imputation.em",

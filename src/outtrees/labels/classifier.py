@@ -21,8 +21,8 @@ from outtrees.candidates.matrix_search import matrix_candidates
 from outtrees.candidates.plan import CONSTRAINTS, Plan, matrix_plan, matrix_way
 from outtrees.errors import ArgumentError, Message, Option
 from outtrees.inference import fit_mutation
-from outtrees.inference.fitting import with_known_values
 from outtrees.inference.likelihood import log_number_of_trees
+from outtrees.inference.restarts import with_known_values
 from outtrees.inference.validation import (
     check_params,
     check_records,

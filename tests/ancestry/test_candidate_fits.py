@@ -9,7 +9,7 @@ from outtrees.ancestry.posterior import trees_of
 from outtrees.candidates import all_edges, constraints, in_order, table_candidates, table_search
 from outtrees.candidates.dropped_mass import table_dropped_mass
 from outtrees.candidates.windows import windows_of
-from outtrees.inference.stages import Track
+from outtrees.inference.checkpoint import Checkpoint
 from outtrees.models.columns import Drift, Lineage, Sticky, Substitution, Waiting
 
 
@@ -158,8 +158,8 @@ def test_a_fit_that_goes_on_ends_with_the_same_bits(way, after):
     kernels, values = dated_table(8, T=30)
     given, lineage = constraints(30), Lineage(kernels)
 
-    def fit(track):
-        options = {"roots": "any", "max_iter": 6, "tol": 1e-9, "track": track}
+    def fit(checkpoint):
+        options = {"roots": "any", "max_iter": 6, "tol": 1e-9, "checkpoint": checkpoint}
         if way == "dense":
             return fit_lineage(lineage, values, all_edges(given), **options)
         return fit_candidates(lineage, values, given, 8, **options)
@@ -175,8 +175,8 @@ def test_a_fit_that_goes_on_ends_with_the_same_bits(way, after):
             raise Killed
 
     with pytest.raises(Killed):
-        fit(Track(keep=keep))
-    whole, resumed = fit(None), fit(Track(kept[-1]))
+        fit(Checkpoint(keep=keep))
+    whole, resumed = fit(None), fit(Checkpoint(kept[-1]))
     assert resumed.objectives == whole.objectives
     np.testing.assert_array_equal(resumed.trees.edge_marginals, whole.trees.edge_marginals)
     assert resumed.lineage.kernels[0].log_mean == whole.lineage.kernels[0].log_mean

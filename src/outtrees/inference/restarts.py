@@ -1,4 +1,4 @@
-"""Fitting from several starts, with or without records held out to stop early."""
+"""The best fit over several starts, with or without records held out to stop early."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from outtrees._common.arguments import check_option
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
-from outtrees.inference.candidate_em import fit_candidate_em
-from outtrees.inference.em import fit_em
+from outtrees.inference.ascent import FitResult, Watcher
+from outtrees.inference.checkpoint import Checkpoint
+from outtrees.inference.em import fit_candidate_em, fit_em
 from outtrees.inference.gradient import fit_gradient, fit_lbfgs
 from outtrees.inference.likelihood import leaf_log_density
-from outtrees.inference.objective import FitResult
-from outtrees.inference.stages import Track
 from outtrees.models import CategoricalMutation, GaussianMutation
 from outtrees.models.base import Mutation
 
@@ -42,7 +41,7 @@ def fit_mutation(
     n_iter_no_change: int = 10,
     verbose: int = 0,
     n_candidates: int | None = None,
-    track: Track | None = None,
+    checkpoint: Checkpoint | None = None,
     neighbours: str = "exact",
 ) -> FitResult:
     """Return the best fit over the starts of the mutation.
@@ -54,11 +53,11 @@ def fit_mutation(
     `n_iter_no_change` steps without a new best. `n_evaluations` counts all starts.
 
     With `n_candidates` each fit is `fit_candidate_em`, over that many possible parents of each
-    record (solver "em" alone), and a `CandidateFit`; its log posterior is an estimate. These are
-    looked up as `neighbours` says, "exact" or "approximate".
+    record (solver "em" alone); its log posterior is an estimate. They are looked up as
+    `neighbours` says, "exact" or "approximate".
 
-    With a `track` (solver "em") each step is noted, and a fit that was interrupted goes on;
-    `random_state` must then be the same int.
+    With a `checkpoint` (solver "em") an interrupted fit resumes; `random_state` must then be the
+    same int.
 
     Examples
     --------
@@ -70,11 +69,11 @@ def fit_mutation(
     check_option("fit_mutation", "solver", solver, SOLVERS)
     if n_candidates is not None and solver != "em":
         raise ArgumentError(
-            "a fit over candidates expects ",
-            Option("solver", "em"),
-            f", but got {solver!r}; change it, or fit all pairs (",
+            Option("solver"),
+            f" must be 'em' for a fit over candidates; got {solver!r}. Change it, or fit all pairs "
+            "(",
             Option("candidates", "dense"),
-            ")",
+            ").",
         )
     records = np.asarray(X, dtype=np.float64)
     # Drawn first: every start is judged on the same sample of parents.
@@ -83,35 +82,33 @@ def fit_mutation(
     def run(start: Mutation) -> FitResult:
         stopper = None
         if X_validation is not None:
-            stopper = _EarlyStopping(records, np.asarray(X_validation), n_iter_no_change)
+            stopper = EarlyStopping(records, np.asarray(X_validation), n_iter_no_change)
         options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "verbose": verbose}
-        if track is not None and solver == "em" and n_candidates is None:
-            options["stage"] = track.next_stage()
-        if n_candidates is None:
-            fit = SOLVERS[solver](start, records, on_step=stopper, **options)
+        if solver == "em":
+            options["checkpoint"] = checkpoint
+        if n_candidates is not None:
+            options |= {"neighbours": neighbours, "random_state": seed}
+            fit = fit_candidate_em(start, records, n_candidates, on_step=stopper, **options)
         else:
-            fit = fit_candidate_em(
-                start,
-                records,
-                n_candidates,
-                neighbours=neighbours,
-                random_state=seed,
-                on_step=stopper,
-                track=track,
-                **options,
-            )
+            fit = SOLVERS[solver](start, records, on_step=stopper, **options)
         if stopper is not None:
             scores = np.array(stopper.scores)
-            fit = replace(fit, mutation=stopper.best, validation_scores=scores)
+            fit = replace(fit, mutation=stopper.best, validation_scores=scores, tree=None)
         return fit
 
-    fits = [run(start) for start in starts(mutation, records, n_init, random_state)]
-    best = max(fits, key=_merit)
+    best: FitResult | None = None  # only one fit keeps its trees at a time
+    n_evaluations = 0
+    for start in starts(mutation, records, n_init, random_state):
+        fit = run(start)
+        n_evaluations += fit.n_evaluations
+        best = fit if best is None or _merit(fit) > _merit(best) else best
+    assert best is not None  # there is at least one start
     turned = best.mutation.turned() if isinstance(best.mutation, GaussianMutation) else None
     if turned is not None and getattr(mutation, "start_correlation", 0.0) is None:
-        fits.append(run(turned))
-    best = max(fits, key=_merit)
-    return replace(best, n_evaluations=sum(fit.n_evaluations for fit in fits))
+        fit = run(turned)
+        n_evaluations += fit.n_evaluations
+        best = fit if _merit(fit) > _merit(best) else best
+    return replace(best, n_evaluations=n_evaluations)
 
 
 def starts(mutation: Mutation, X: Array, n_init: int, random_state: Any) -> list[Mutation]:
@@ -157,7 +154,7 @@ def with_known_values(mutation: Mutation, X: Array) -> Mutation:
     return mutation
 
 
-class _EarlyStopping:
+class EarlyStopping(Watcher):
     """Keeps the mutation that is best on the validation records."""
 
     def __init__(self, X: Array, X_validation: Array, patience: int) -> None:
@@ -166,15 +163,16 @@ class _EarlyStopping:
         self.best: Mutation
 
     @property
-    def state(self) -> Any:
+    def state(self) -> tuple[tuple[float, ...], Mutation]:
         """The scores so far, and the best mutation."""
         return tuple(self.scores), self.best
 
     @state.setter
-    def state(self, kept: Any) -> None:
+    def state(self, kept: tuple[tuple[float, ...], Mutation]) -> None:
         self.scores, self.best = list(kept[0]), kept[1]
 
     def __call__(self, mutation: Mutation) -> bool:
+        """Return whether the last steps brought no new best."""
         score = float(leaf_log_density(mutation, self._X, self._X_validation).mean())
         if not self.scores or score > max(self.scores):
             self.best = mutation

@@ -6,7 +6,7 @@ from scipy.integrate import trapezoid
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from outtrees import OutTreeDensity
-from outtrees.imputation.imputer_density import _is_level
+from outtrees.density.incomplete import _is_level
 from outtrees.models import CategoricalMutation, GaussianMutation, ProductMutation
 
 RNG = np.random.default_rng(0)
