@@ -178,7 +178,7 @@ FORGED = {
     method: r"model \(OutTreeDensity\): unknown attribute 'score_samples'",
     attribute: r"unknown attribute '__init_'",
     computed: r"unknown attribute 'tree_'",
-    bad_value: r"model\.mutation_: ValueError: .*prior_strength",
+    bad_value: r"model\.mutation_: ArgumentError: .*prior_strength",
     kind: "model: unknown kind 'exec'",
     inner_of_kind: "model: unknown kind '_class__'",
     no_array: r"model\.X_: KeyError: '999'",

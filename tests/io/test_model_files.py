@@ -1,15 +1,17 @@
 """Models come back from disk as they were."""
 
+import re
 import subprocess
 import sys
 import warnings
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from outtrees import OutTreeDensity
+from outtrees import OutTreeDensity, __version__
 from outtrees.errors import ModelFileError
 from outtrees.models import (
     MUTATIONS,
@@ -306,3 +308,25 @@ def test_dropped_mass_of_files_of_version_0_1():
         found = current_attributes({"X_": np.zeros((T, 1)), **three})
         assert list(found) == ["X_", "dropped_mass_"]
         assert found["dropped_mass_"] == DroppedMass(0.1, 0.01, 200, kind, None)
+
+
+# A PoissonMutation, started on [[1.0], [4.0], [2.0]].
+OLD = Path(__file__).parent / "saved_by_0_1_0.safetensors"
+
+
+def test_models_of_version_0_1_are_read():
+    same(load(OLD), PoissonMutation().start([[1.0], [4.0], [2.0]]))
+
+
+@pytest.mark.parametrize("cause", ["format", "class"])
+def test_what_cannot_be_read_of_an_older_version_names_both(cause, monkeypatch):
+    if cause == "format":
+        monkeypatch.setattr("outtrees.io.model_files.OLDEST", 2)
+    else:
+        monkeypatch.delitem(CLASSES, "PoissonMutation")
+    expected = (
+        r"saved by outtrees 0\.1\.0 and cannot be read by outtrees "
+        rf"{re.escape(__version__)}; fit and save it again, or load it with outtrees 0\.1\.0"
+    )
+    with pytest.raises(ModelFileError, match=expected):
+        load(OLD)

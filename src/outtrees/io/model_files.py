@@ -19,6 +19,8 @@ from outtrees.io.model_values import Decoder, Encoder
 from outtrees.records.files import MAX_BYTES
 
 FORMAT = 1
+# The oldest format that is read. A class in files that changes what its fields mean raises both.
+OLDEST = 1
 _NEEDS = "0.1"  # the first version of this library that reads FORMAT
 _CHECKSUM = re.compile(rb'\\"sha256\\":\\"([0-9a-f]{64})\\"')
 # gzip, bzip2, zip, zlib at any level, xz, lzma, lz4: what joblib may pack a pickle in.
@@ -100,7 +102,8 @@ def load(
     ------
     ModelFileError
         If the file is no model, truncated or damaged, of a newer format, a pickle (which could run
-        code), or names a class or parameter that is not known here.
+        code), or names a class or parameter that is not known here. If another version of the
+        library saved it, the message names both versions and says what to do.
     FileNotFoundError
         If there is no such file.
     """
@@ -133,16 +136,32 @@ def _loaded(data: bytes, allowed: Mapping[str, type | str]) -> Any:
             f"written by format {str(format_)[:20]}; this version reads <= {FORMAT}; upgrade "
             f"outtrees to >= {str(about.get('needs', '?'))[:20]}"
         )
+    if format_ < OLDEST:
+        raise ModelFileError(_other_version(about))
     try:
         arrays = deserialise(data)
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise ModelFileError(f"its arrays cannot be read ({str(error)[:200]})") from None
     decoder = Decoder(allowed, arrays)
-    model = decoder.decode(about.get("model"), "model")
+    try:
+        model = decoder.decode(about.get("model"), "model")
+    except ModelFileError as error:
+        if about.get("written_by") in (None, __version__):
+            raise
+        # What is in it was right when it was written.
+        raise ModelFileError(f"{_other_version(about)} ({error})") from error.__cause__
     unused = sorted(set(arrays) - decoder.used)
     if unused:
         raise ModelFileError(f"array {unused[0][:60]!r} belongs to nothing; the file is refused")
     return model
+
+
+def _other_version(about: Mapping[str, Any]) -> str:
+    written_by = str(about.get("written_by"))[:20]
+    return (
+        f"this model was saved by outtrees {written_by} and cannot be read by outtrees "
+        f"{__version__}; fit and save it again, or load it with outtrees {written_by}"
+    )
 
 
 def _no_constant(name: str) -> float:
