@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from outtrees.models.columns.quick import Quick
 
@@ -21,15 +22,19 @@ class ColumnKernel(ABC):
 
     Unlike a `Mutation`, a kernel works on a list of E possible edges, not on all pairs: dates
     and constraints forbid most pairs of a real table. `pairs` computes once what the parameters do
-    not change (differences, counts of differing sites); `log_steps` and `counted` read only that.
+    not change (differences, counts of differing sites); `log_steps` and `slopes` read only that.
 
-    A long list is read stretch by stretch: `counted` keeps of each what the M-step needs, and
-    `learned` makes the step from all of these. `refit` does both for a list in one piece.
+    Parameters are learned by their slopes: a fit asks for the derivative of a weighted sum of
+    log-probabilities with respect to `params`, which are free of constraints, and moves the kernel
+    with `with_params`.
 
-    A kernel is a value: `start` and `refit` return a new one. A missing cell is integrated out pair
-    by pair: an unknown child pays nothing, a known child with an unknown parent pays `log_alone`
-    (sequences do better, see `Substitution`).
+    A kernel is a value: `start` and `with_params` return a new one. A missing cell is integrated
+    out pair by pair: an unknown child pays nothing, a known child with an unknown parent pays
+    `log_alone` (sequences do better, see `Substitution`).
     """
+
+    # Whether only likeness to the parent beyond that to all records counts; see `Lineage`.
+    contrasted: ClassVar[bool] = True
 
     @abstractmethod
     def start(self, values: Array) -> Self:
@@ -47,6 +52,10 @@ class ColumnKernel(ABC):
     def log_alone(self, values: Array) -> Array:
         """Return the log-density of cells without a parent (n,): of roots, and of outliers."""
 
+    def unknown_parents(self, pairs: Any) -> NDArray[np.bool_]:
+        """Return which edges join a known child to a parent whose cell is unknown (E,)."""
+        raise NotImplementedError  # by kernels that are not contrasted
+
     def between(self, children: Array, parents: Array) -> Callable[[Index, Index], Any]:
         """Return the function of child and parent that `pairs` is for these cells.
 
@@ -54,28 +63,38 @@ class ColumnKernel(ABC):
         """
         return partial(self.pairs, children, parents)
 
+    @property
     @abstractmethod
-    def counted(self, pairs: Any, weights: Array, elapsed: Array | None = None) -> Any:
-        """Return what an M-step needs of some edges; weights (K, E), for each number of links."""
+    def params(self) -> Array:
+        """The parameters that are learned, in coordinates without constraints (P,)."""
 
     @abstractmethod
-    def learned(self, counts: Sequence[Any]) -> Self:
-        """Return the kernel after an M-step for what was counted on each stretch of the edges.
+    def with_params(self, params: Array) -> Self:
+        """Return the kernel with these parameters (P,)."""
 
-        It never lowers Σ weights · log_steps + log_prior.
+    @abstractmethod
+    def slopes(self, pairs: Any, weights: Array, elapsed: Array | None = None) -> Array:
+        """Return ∂/∂params of Σ weights · log_steps (P,); weights (K, E) may be negative."""
+
+    def slopes_alone(self, values: Array, weights: Array) -> Array:
+        """Return ∂/∂params of Σ weights · log_alone (P,); weights (n,).
+
+        Most densities of cells without a parent stay as `start` found them: few records are roots,
+        and their density could be piled onto one of them.
         """
+        return np.zeros(len(self.params))
 
-    def refit(self, pairs: Any, weights: Array, elapsed: Array | None = None) -> Self:
-        """Return the kernel after an M-step; weights (K, E), for each number of links."""
-        return self.learned([self.counted(pairs, weights, elapsed)])
+    def prior_slopes(self) -> Array:
+        """Return ∂/∂params of `log_prior` (P,), by central differences of that formula."""
+        return differences(lambda kernel: kernel.log_prior(), self)
 
-    def refit_alone(self, values: Array, weights: Array) -> Self:
-        """Return the kernel after an M-step for Σ weights · log_alone, weights (n,).
+    def variants(self) -> Sequence[Self]:
+        """Return the forms of the kernel among which a fit chooses by their likelihood."""
+        return [self]
 
-        Most keep the fit of `start`: few records are roots, and their density could be piled onto
-        one of them.
-        """
-        return self
+    def start_grid(self) -> Sequence[Array]:
+        """Return the parameters from which a fit may start; it takes the best of them."""
+        return [self.params]
 
     @abstractmethod
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
@@ -113,11 +132,10 @@ class CellPairs(NamedTuple):
 class CellKernel(ColumnKernel):
     """A kernel whose cells are known or missing as a whole: all but sequences.
 
-    A model writes `_log_pairs` for pairs of known cells, `_log_cell` for known cells, and
-    `_refit_pairs` (or what it counts instead). Tables repeat the same few dates, categories and
-    counts, so what edges join is kept as a list of distinct pairs (`_joined` says what of a pair
-    matters), and so are the weights of an M-step. Where few cells are alike, a model counts moments
-    instead (`_counted_cells`).
+    A model writes `_log_pairs` for pairs of known cells, `_log_cell` for known cells, and its
+    `params`. Tables repeat the same few dates, categories and counts, so what edges join is kept as
+    a list of distinct pairs (`_joined` says what of a pair matters), and so are the weights of
+    slopes. Where few cells are alike, a model writes its slopes itself (`_slopes_cells`).
     """
 
     def _joined(self, x: Array, y: Array) -> Array:
@@ -154,6 +172,10 @@ class CellKernel(ColumnKernel):
             result[only_child] = self._log_cell(pairs.alone)[pairs.alone_place[only_child]]
         return result
 
+    def unknown_parents(self, pairs: CellPairs) -> NDArray[np.bool_]:
+        """Return which edges join a known child to a parent whose cell is unknown (E,)."""
+        return pairs.alone_place >= 0
+
     @property
     def _uses_time(self) -> bool:
         """Whether the time that passed between child and parent enters."""
@@ -166,40 +188,63 @@ class CellKernel(ColumnKernel):
         result[known] = self._log_cell(values[known])
         return result
 
-    def counted(self, pairs: CellPairs, weights: Array, elapsed: Array | None = None) -> Any:
-        """Return what an M-step needs of these edges; None if they say nothing."""
-        used = (pairs.place >= 0) & (weights.sum(axis=0) > 0)
-        if not used.any():
-            return None
-        place = pairs.place[used]
+    def slopes(self, pairs: CellPairs, weights: Array, elapsed: Array | None = None) -> Array:
+        """Return ∂/∂params of Σ weights · log_steps (P,), pairs that are alike together."""
+        both = pairs.place >= 0
+        if not both.any():
+            return np.zeros(len(self.params))
+        place = pairs.place[both]
         if self._uses_time and elapsed is not None:
-            return self._counted_cells(pairs.cells[place], weights[:, used], elapsed[used])
+            return self._slopes_cells(pairs.cells[place], weights[:, both], elapsed[both])
         totals = np.array(
-            [np.bincount(place, w[used], minlength=len(pairs.cells)) for w in weights]
+            [np.bincount(place, w[both], minlength=len(pairs.cells)) for w in weights]
         )
-        kept = totals.sum(axis=0) > 0
-        return self._counted_cells(pairs.cells[kept], totals[:, kept], None)
+        kept = (totals != 0).any(axis=0)
+        return self._slopes_cells(pairs.cells[kept], totals[:, kept], None)
 
-    def learned(self, counts: Sequence[Any]) -> Self:
-        """Return the kernel after an M-step for what was counted on each stretch of the edges."""
-        known = [count for count in counts if count is not None]
-        return self._learned_cells(known) if known else self
+    def _slopes_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Array:
+        """Return the slopes for distinct pairs (U, F) and weights (K, U).
 
-    def _counted_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Any:
-        """Return the pairs of cells (U, F) themselves, and their weights (K, U)."""
-        return cells, weights
+        By central differences, which costs 2 P times the log-probabilities of these pairs.
+        """
 
-    def _learned_cells(self, counts: Sequence[Any]) -> Self:
-        cells, weights = counts[0]
-        if len(counts) > 1:  # stretches share most of their pairs
-            cells, place = distinct(np.concatenate([some for some, _ in counts]))
-            weights = np.concatenate([w for _, w in counts], axis=1)
-            weights = np.array([np.bincount(place, w, minlength=len(cells)) for w in weights])
-        return self._refit_pairs(cells, weights)
+        def total(kernel: Self) -> float:
+            value = 0.0
+            for k, w in enumerate(weights, start=1):
+                used = w != 0
+                some = None if elapsed is None else elapsed[used]
+                value += float(w[used] @ kernel._log_pairs(cells[used], k, some))
+            return value
 
-    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
-        """Return the kernel after an M-step for distinct pairs; weights (K, U)."""
-        raise NotImplementedError  # by kernels that count something else
+        return differences(total, self)
+
+
+K = TypeVar("K", bound=ColumnKernel)
+_STEP = 1e-5  # of central differences: rounding and curvature then cost about 1e-10 each
+
+
+def differences(value: Callable[[K], float], kernel: K) -> Array:
+    """Return ∂ value / ∂params (P,) by central differences."""
+    now = kernel.params
+    slopes = np.empty(len(now))
+    for i in range(len(now)):
+        ends = []
+        for step in (_STEP, -_STEP):
+            moved = now.copy()
+            moved[i] += step
+            ends.append(value(kernel.with_params(moved)))
+        slopes[i] = (ends[0] - ends[1]) / (2 * _STEP)
+    return slopes
+
+
+def logit(share: float) -> float:
+    """Return log(share / (1 − share))."""
+    return float(np.log(share) - np.log1p(-share))
+
+
+def share_of(value: float) -> float:
+    """Return 1 / (1 + exp(−value)), kept a little away from 0 and 1."""
+    return float(np.clip(expit(value), 1e-12, 1 - 1e-12))
 
 
 def distinct(rows: Array) -> tuple[Array, Index]:

@@ -6,11 +6,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, logsumexp
 from scipy.stats import nbinom
 
-from outtrees.models.columns.base import Array, CellKernel
+from outtrees.models.columns.base import Array, CellKernel, logit, share_of
 from outtrees.models.columns.quick import Metric, normal_constant
 
 _TERMS_AT_ONCE = 200_000
@@ -84,17 +83,18 @@ class Counts(CellKernel):
         p = self.mean / self.variance
         return nbinom.logpmf(x[:, 0], self.mean * p / (1 - p), p)
 
-    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
-        def loss(a: float) -> float:
-            value = -replace(self, survival=a).log_prior()
-            for k, w in enumerate(weights, start=1):
-                value -= float(w @ self._log_cells(cells, a**k))
-            return value
+    @property
+    def params(self) -> Array:
+        """The survival, as a logit."""
+        return np.array([logit(self.survival)])
 
-        best = minimize_scalar(loss, bounds=(1e-6, 1 - 1e-6), method="bounded")
-        if best.fun < loss(self.survival):
-            return replace(self, survival=float(best.x))
-        return self
+    def with_params(self, params: Array) -> Self:
+        """Return the kernel with this survival."""
+        return replace(self, survival=share_of(params[0]))
+
+    def start_grid(self) -> list[Array]:
+        """Return a column that says next to nothing, and ones that are kept more and more."""
+        return [np.array([value]) for value in (-3.0, -1.0, 1.0, 3.0)]
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return what survives of the parents' counts, and what arrived."""

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.special import gammaln
 
-from outtrees.models.columns.base import Array, CellKernel, Index, distinct
+from outtrees.models.columns.base import Array, CellKernel
 from outtrees.models.columns.quick import Metric, normal_constant
-from outtrees.models.columns.scale import typical_variance
+from outtrees.models.columns.scale import rounding, typical_variance
 
 _PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
-
-
-class Moments(NamedTuple):
-    """The differences child − parent of edges, together for each group and time that passed."""
-
-    elapsed: Array  # (U,), 0 where time does not matter
-    group: Index  # (U,), 0 where groups do not matter
-    weight: Array  # (K, U)
-    mean: Array  # (K, U, D)
-    scatter: Array  # (K, U, D, D), about the mean
+_PRIOR_WIDTH = 2.0  # of the logarithm of the spread
+_PRIOR_ACROSS = 30.0  # of what one coordinate moves with another, in the prior's spreads
+LONG_TAIL = 3.0  # degrees of freedom of the long-tailed steps that are tried beside normal ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +30,22 @@ class Drift(CellKernel):
     clock : bool
         Whether the spread also grows with the time that passed between child and parent, at a
         learned rate; needs dates.
-    prior_strength : float
-        Pseudo-links of the inverse-Wishart prior on cov, whose guess is a tenth of the column's
-        typical spread. It keeps the spread positive where cells are equal.
+    tail : float, optional
+        Degrees of freedom of Student's t instead of the normal: most steps are short, a few go
+        far. k links scale it as they scale the normal, which is exact for one link and close for
+        several.
+    ends : bool
+        Whether cells hold two places, the first and the last of a record; a child starts from
+        where its parent ended.
+
+    A link's spread is log-normal beforehand, about a tenth of the column's typical spread and
+    within a factor of 7 of it by one standard deviation. It is never finer than the cells are
+    written: values that coincide because they are rounded are not a spike.
 
     Notes
     -----
-    Steps add, so k links have a closed form. A column that does not follow the parent at all is
-    told apart by the background component of `Lineage`, not by a shrinking walk.
+    Normal steps add, so k links have a closed form. A column that does not follow the parent at all
+    is recognised by the background component of `Lineage`, not by a shrinking walk.
 
     Examples
     --------
@@ -56,125 +57,203 @@ class Drift(CellKernel):
 
     offset: bool = True
     clock: bool = False
-    prior_strength: float = 1.0
     _: KW_ONLY
+    tail: float | None = None
+    ends: bool = False
     mean_step: Any = field(default=None, repr=False)  # (D,)
     cov: Any = field(default=None, repr=False)  # (D, D), of one link
     rate: float = 0.0  # links' worth of spread for each unit of time
     centre: Any = field(default=None, repr=False)  # (D,), of cells without a parent
     spread: Any = field(default=None, repr=False)  # (D, D)
-    guess: Any = field(default=None, repr=False)  # (D, D), the prior's cov
+    unit: Any = field(default=None, repr=False)  # (D,), the prior's guess of a link's spread
+    finest: Any = field(default=None, repr=False)  # (D,), the rounding of cells, in these units
 
     def start(self, values: Array) -> Self:
         """Return the walk whose links have half of the column's typical spread."""
-        known = values[~np.isnan(values).any(axis=1)]
-        D = values.shape[1]
+        first = self._first(values)
+        known = first[~np.isnan(first).any(axis=1)]
+        D = first.shape[1]
         spread = np.atleast_2d(np.cov(known, rowvar=False)) if len(known) > 1 else np.eye(D)
         # A constant column has no scale of its own; any positive one serves, since all cells agree.
         variances = np.where(np.diag(spread) > 0, np.diag(spread), 1.0)
         spread = np.diag(variances) if np.linalg.matrix_rank(spread) < D else spread
         centre = known.mean(axis=0) if len(known) else np.zeros(D)
+        unit = _PRIOR_SPREAD * np.sqrt(typical_variance(known))
         return replace(
             self,
             mean_step=np.zeros(D),
             cov=np.diag(typical_variance(known)) / 4,
-            guess=_PRIOR_SPREAD**2 * np.diag(typical_variance(known)),
-            rate=0.0,
+            unit=unit,
+            finest=rounding(known) / unit,
+            rate=0.1 if self.clock else 0.0,
             centre=centre,
             spread=spread,
         )
+
+    def _first(self, values: Array) -> Array:
+        """Return where each record starts (n, D)."""
+        return values[:, : values.shape[1] // 2] if self.ends else values
+
+    def _last(self, values: Array) -> Array:
+        """Return where each record ends, from which its children start (n, D)."""
+        return values[:, values.shape[1] // 2 :] if self.ends else values
 
     @property
     def _uses_time(self) -> bool:
         return self.clock
 
     def _joined(self, x: Array, y: Array) -> Array:
-        return x - y
+        return self._first(x) - self._last(y)
 
     def _factor(self, k: int, elapsed: Array | None) -> Any:
         return float(k) if elapsed is None else k + self.rate * elapsed
 
     def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
-        return log_normal(cells - k * self.mean_step, self.cov, self._factor(k, elapsed))
+        return self._log_moved(cells, k, self._factor(k, elapsed))
+
+    def _log_moved(self, moved: Array, k: int, factor: Any) -> Array:
+        """Return the log-density of moves (n, D) over k links, variances `factor` times one's."""
+        chol = np.linalg.cholesky(self.cov)
+        log_det = 2 * float(np.log(np.diag(chol)).sum())
+        square = (np.linalg.solve(chol, (moved - k * self.mean_step).T) ** 2).sum(axis=0)
+        return log_step(square / factor, moved.shape[1], self.tail) - 0.5 * (
+            log_det + moved.shape[1] * np.log(factor)
+        )
 
     def _log_cell(self, x: Array) -> Array:
-        return log_normal(x - self.centre, self.spread, 1.0)
+        chol = np.linalg.cholesky(self.spread)
+        square = (np.linalg.solve(chol, (self._first(x) - self.centre).T) ** 2).sum(axis=0)
+        return log_step(square, len(self.centre), None) - float(np.log(np.diag(chol)).sum())
 
-    def _counted_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Moments:
-        """Return the moments of the edges, together where the same time passed."""
-        return moments_of(cells, weights, elapsed, np.zeros(len(cells), dtype=np.intp))
+    # Learning ------------------------------------------------------------------------------
 
-    def _learned_cells(self, counts: Sequence[Moments]) -> Self:
-        moments = joined_moments(counts)
-        return self._learned_walk(moments, np.ones(len(moments.elapsed)))
+    def variants(self) -> Sequence[Self]:
+        """Return the walk with normal and with long-tailed steps, unless a tail was asked for."""
+        return [self, replace(self, tail=LONG_TAIL)] if self.tail is None else [self]
 
-    def _learned_walk(self, moments: Moments, scale: Array) -> Self:
-        """Return the walk after an M-step, variances being `scale` (U,) times as large."""
-        if not self.clock:
-            return self._at_rate(self.rate, moments, scale)[0]
-
-        def loss(rate: float) -> float:
-            return self._at_rate(rate, moments, scale)[1]
-
-        weight = moments.weight.sum(axis=0)
-        mean = float(weight @ moments.elapsed) / float(weight.sum())
-        typical = mean if mean > 0 else 1.0
-        bounds = np.log(1e-3 / typical), np.log(1e3 / typical)
-        best = minimize_scalar(lambda x: loss(float(np.exp(x))), bounds=bounds, method="bounded")
-        rate = min((0.0, self.rate, float(np.exp(best.x))), key=loss)
-        return self._at_rate(rate, moments, scale)[0]
-
-    def _at_rate(self, rate: float, moments: Moments, scale: Array) -> tuple[Self, float]:
-        """Return the best offset and cov for this rate, and −2 · objective up to a constant."""
-        found, D = replace(self, rate=rate), len(self.mean_step)
-        links = np.arange(1.0, len(moments.weight) + 1)[:, None]
-        factor = scale * (links + rate * moments.elapsed)  # (K, U)
-        by_factor = moments.weight / factor
-        total = self.prior_strength + float(moments.weight.sum())
-        log_factors = float((moments.weight * np.log(factor)).sum())
-        step = np.zeros(D)
+    @property
+    def params(self) -> Array:
+        """The factor of cov (logarithms on its diagonal), the direction, the clock's rate."""
+        lower = np.linalg.cholesky(self.cov) / self.unit[:, None]
+        square = np.diag(lower) ** 2 - self.finest**2
+        lower[np.diag_indices(len(lower))] = 0.5 * np.log(np.maximum(square, 1e-12))
+        parts = [lower[np.tril_indices(len(lower))]]
         if self.offset:
-            along = np.einsum("ku,kud->d", links * by_factor, moments.mean)
-            step = along / float((links**2 * by_factor).sum())
-        residual = moments.mean - links[:, :, None] * step
-        scatter = self.prior_strength * self.guess
-        scatter = scatter + np.einsum("kuij,ku->ij", moments.scatter, 1 / factor)
-        scatter = scatter + np.einsum("ku,kui,kuj->ij", by_factor, residual, residual)
-        cov = scatter / total
-        found = replace(found, mean_step=step, cov=cov)
-        return found, total * float(np.linalg.slogdet(cov)[1]) + D * log_factors
+            parts.append(self.mean_step / self.unit)
+        if self.clock:
+            parts.append([np.log(self.rate)])
+        return np.concatenate(parts)
+
+    def with_params(self, params: Array) -> Self:
+        """Return the walk with these parameters."""
+        D, n = len(self.mean_step), len(self.mean_step) * (len(self.mean_step) + 1) // 2
+        lower = np.zeros((D, D))
+        lower[np.tril_indices(D)] = params[:n]
+        lower[np.diag_indices(D)] = np.sqrt(np.exp(2 * np.diag(lower)) + self.finest**2)
+        lower *= self.unit[:, None]
+        step = params[n : n + D] * self.unit if self.offset else self.mean_step
+        rate = float(np.exp(params[-1])) if self.clock else self.rate
+        return replace(self, cov=lower @ lower.T, mean_step=step, rate=rate)
+
+    def start_grid(self) -> list[Array]:
+        """Return spreads from a hundredth of the column's typical one up to it."""
+        grid = []
+        for step in np.log(1 / _PRIOR_SPREAD) + np.arange(-4.5, 0.6, 1.0):
+            spread = np.exp(2 * step) + self.finest**2
+            grid.append(replace(self, cov=np.diag(self.unit**2 * spread)).params)
+        return grid
+
+    def _slopes_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Array:
+        passed = np.zeros(len(cells)) if elapsed is None else elapsed
+        links = np.arange(1.0, len(weights) + 1)[:, None]
+        return self._slopes_moved(cells, weights, links + self.rate * passed, passed)[0]
+
+    def _slopes_moved(
+        self,
+        moved: Array,  # (n, D)
+        weights: Array,  # (K, n)
+        factor: Array,  # (K, n)
+        passed: Array,  # (n,)
+    ) -> tuple[Array, Array]:
+        """Return the slopes (P,), and those of ½ log `factor` for each pair (n,).
+
+        With z = L⁻¹(moved − k·offset)/√factor and τ = (ν + D)/(ν + z²), 1 for the normal:
+        ∂/∂L = L⁻ᵀ Σ w τ z zᵀ − Σ w diag(1/L), lower part.
+        """
+        D = moved.shape[1]
+        lower, unit = np.linalg.cholesky(self.cov), self.unit
+        inverse = np.linalg.inv(lower)
+        scatter, along, clocked = np.zeros((D, D)), np.zeros(D), 0.0
+        by_factor = np.zeros(len(moved))
+        for k, w in enumerate(weights, start=1):
+            root = np.sqrt(factor[k - 1])
+            z = (inverse @ (moved - k * self.mean_step).T) / root  # (D, n)
+            square = (z**2).sum(axis=0)
+            tau = w if self.tail is None else w * (self.tail + D) / (self.tail + square)
+            scatter += (tau * z) @ z.T
+            along += k * inverse.T @ (z @ (tau / root))
+            slope = tau * square - D * w  # 2 ∂/∂ log factor
+            by_factor += slope
+            clocked += 0.5 * float((slope * self.rate * passed / factor[k - 1]).sum())
+        total = float(weights.sum())
+        slope_lower = (inverse.T @ scatter - total * np.diag(1 / np.diag(lower))) * unit[:, None]
+        # The diagonal is √(e^2p + finest²), so it moves by e^2p / diagonal with p.
+        diagonal = np.diag(lower) / unit
+        slope_lower[np.diag_indices(D)] *= (diagonal**2 - self.finest**2) / diagonal
+        parts = [slope_lower[np.tril_indices(D)]]
+        if self.offset:
+            parts.append(along * unit)
+        if self.clock:
+            parts.append(np.array([clocked]))
+        return np.concatenate(parts), by_factor
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return parents + k steps; the clock counts as if no time had passed."""
-        noise = rng.standard_normal(parents.shape) @ np.linalg.cholesky(k * self.cov).T
-        return parents + k * self.mean_step + noise
+        last = self._last(parents)
+        noise = rng.standard_normal(last.shape) @ np.linalg.cholesky(k * self.cov).T
+        if self.tail is not None:
+            noise /= np.sqrt(rng.chisquare(self.tail, size=len(last)) / self.tail)[:, None]
+        moved = last + k * self.mean_step + noise
+        return np.column_stack([moved, moved]) if self.ends else moved
 
     def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
         """Return draws from the normal of all cells."""
         noise = rng.standard_normal((n, len(self.centre)))
-        return self.centre + noise @ np.linalg.cholesky(self.spread).T
+        drawn = self.centre + noise @ np.linalg.cholesky(self.spread).T
+        return np.column_stack([drawn, drawn]) if self.ends else drawn
 
     def quick(self, values: Array, generations: int, elapsed: float) -> Metric:
-        """Return the walk as distances; a clock counts as if the typical time had passed."""
+        """Return the walk as distances; a clock counts as if the typical time had passed.
+
+        A long tail ranks parents at equal times as the normal does.
+        """
         chol = np.linalg.cholesky(self.cov)
         factors = np.arange(1, generations + 1) + (self.rate * elapsed if self.clock else 0.0)
         steps = np.arange(1, generations + 1)[:, None, None] * self.mean_step
-        parent = np.linalg.solve(chol, values.T).T / np.sqrt(factors)[:, None, None]
-        moved = np.linalg.solve(chol, (values - steps).transpose(0, 2, 1)).transpose(0, 2, 1)
+        first, last = self._first(values), self._last(values)
+        parent = np.linalg.solve(chol, last.T).T / np.sqrt(factors)[:, None, None]
+        moved = np.linalg.solve(chol, (first - steps).transpose(0, 2, 1)).transpose(0, 2, 1)
         child = moved / np.sqrt(factors)[:, None, None]
         log_det = 2 * float(np.log(np.diag(chol)).sum())
-        return Metric(child, parent, normal_constant(log_det, values.shape[1], factors))
+        return Metric(child, parent, normal_constant(log_det, first.shape[1], factors))
 
     def log_prior(self) -> float:
-        """Return the inverse-Wishart log-density of cov, up to a constant."""
-        _, log_det = np.linalg.slogdet(self.cov)
-        trace = float(np.trace(np.linalg.solve(self.cov, self.guess)))
-        return -0.5 * self.prior_strength * (float(log_det) + trace)
+        """Return the log-normal log-density of the spread and of the clock, up to a constant."""
+        D = len(self.mean_step)
+        params = self.params
+        lower = np.zeros((D, D))
+        lower[np.tril_indices(D)] = params[: D * (D + 1) // 2]
+        logs, across = np.diag(lower), lower - np.diag(np.diag(lower))
+        value = -0.5 * float(((logs / _PRIOR_WIDTH) ** 2).sum())
+        value -= 0.5 * float(((across / _PRIOR_ACROSS) ** 2).sum())
+        return value - 0.5 * (float(np.log(self.rate / 0.1)) / 3) ** 2 if self.clock else value
 
     def describe(self) -> str:
         """Return the spread of one link, and the direction if there is one."""
         spreads = " × ".join(f"{s:.3g}" for s in np.sqrt(np.diag(self.cov)))
         text = f"a link moves it by {spreads} (standard deviation)"
+        if self.tail is not None:
+            text = f"a link moves it by about {spreads}, a few links much further"
         if self.offset:
             text += ", on average by " + ", ".join(f"{m:+.3g}" for m in self.mean_step)
         if self.clock and self.rate > 0:
@@ -182,38 +261,9 @@ class Drift(CellKernel):
         return text
 
 
-def log_normal(difference: Array, cov: Array, factor: Any) -> Array:
-    """Return log N(difference | 0, factor · cov), factor a number or one for each row."""
-    D = difference.shape[1]
-    chol = np.linalg.cholesky(cov)
-    whitened = np.linalg.solve(chol, difference.T)
-    log_det = 2 * np.log(np.diag(chol)).sum()
-    square = (whitened**2).sum(axis=0) / factor
-    return -0.5 * (square + log_det + D * np.log(2 * np.pi * factor))
-
-
-def moments_of(cells: Array, weights: Array, elapsed: Array | None, group: Index) -> Moments:
-    """Return the moments of differences (n, D), weights (K, n), by group and time that passed."""
-    passed = np.zeros(len(cells)) if elapsed is None else elapsed
-    keys, place = distinct(np.column_stack([passed, group]))
-    U, D = len(keys), cells.shape[1]
-    weight = np.array([np.bincount(place, w, minlength=U) for w in weights])
-    mean, scatter = np.zeros((*weight.shape, D)), np.empty((*weight.shape, D, D))
-    for k, w in enumerate(weights):
-        sums = np.array([np.bincount(place, w * column, minlength=U) for column in cells.T]).T
-        some = weight[k] > 0
-        mean[k, some] = sums[some] / weight[k, some, None]
-        # About their mean, so that a scatter small beside it keeps its digits.
-        residual = (cells - mean[k, place]).T
-        for i in range(D):
-            for j in range(D):
-                product = w * residual[i] * residual[j]
-                scatter[k, :, i, j] = np.bincount(place, product, minlength=U)
-    return Moments(keys[:, 0], keys[:, 1].astype(np.intp), weight, mean, scatter)
-
-
-def joined_moments(counts: Sequence[Moments]) -> Moments:
-    """Return the moments of all stretches, one after the other."""
-    elapsed, group = (np.concatenate([one[i] for one in counts]) for i in (0, 1))
-    parts = zip(*(one[2:] for one in counts), strict=True)
-    return Moments(elapsed, group, *(np.concatenate(part, axis=1) for part in parts))
+def log_step(square: Array, D: int, tail: float | None) -> Array:
+    """Return the log-density at squared distance `square` of a standard normal or Student's t."""
+    if tail is None:
+        return -0.5 * (square + D * np.log(2 * np.pi))
+    constant = gammaln((tail + D) / 2) - gammaln(tail / 2) - D / 2 * np.log(tail * np.pi)
+    return np.asarray(constant - (tail + D) / 2 * np.log1p(square / tail))

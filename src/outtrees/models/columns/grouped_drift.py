@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 
 from outtrees.models.columns.base import Array, Index
-from outtrees.models.columns.drift import Drift, Moments, joined_moments, log_normal, moments_of
+from outtrees.models.columns.drift import Drift
 from outtrees.models.columns.quick import Metric
 from outtrees.models.columns.scale import typical_variance
 
@@ -24,7 +23,7 @@ class GroupedDrift(Drift):
 
     Parameters
     ----------
-    offset, clock, prior_strength
+    offset, clock, tail, ends
         As for `Drift`.
     group_strength : float
         Pseudo-links of the prior on each group's scale.
@@ -34,8 +33,8 @@ class GroupedDrift(Drift):
     >>> cells = np.array([[0.0, 0], [1.0, 0], [0.0, 1], [9.0, 1]])
     >>> kernel = GroupedDrift(offset=False).start(cells)
     >>> pairs = kernel.pairs(cells, cells, np.array([1, 3]), np.array([0, 2]))
-    >>> kernel.refit(pairs, np.ones((1, 2))).scales.round(1)
-    array([0.9, 5.5])
+    >>> bool(kernel.slopes(pairs, np.ones((1, 2)))[-1] > 0)  # the second group moves further
+    True
     """
 
     group_strength: float = 6.0
@@ -59,7 +58,7 @@ class GroupedDrift(Drift):
         return replace(super().start(values[:, :-1]), scales=scales)
 
     def _joined(self, x: Array, y: Array) -> Array:
-        return np.column_stack([x[:, :-1] - y[:, :-1], x[:, -1]])
+        return np.column_stack([super()._joined(x[:, :-1], y[:, :-1]), x[:, -1]])
 
     def _scales_of(self, groups: Array) -> Array:
         """Return the scale of each group; 1 for one that is unknown, −1 or NaN."""
@@ -68,33 +67,32 @@ class GroupedDrift(Drift):
 
     def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
         factor = self._factor(k, elapsed) * self._scales_of(cells[:, -1])
-        return log_normal(cells[:, :-1] - k * self.mean_step, self.cov, factor)
+        return self._log_moved(cells[:, :-1], k, factor)
 
     def _log_cell(self, x: Array) -> Array:
         return super()._log_cell(x[:, :-1])
 
-    def _counted_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Moments:
-        """Return the moments of the edges of each group, together where the same time passed."""
-        return moments_of(cells[:, :-1], weights, elapsed, cells[:, -1].astype(np.intp))
+    @property
+    def params(self) -> Array:
+        """Those of the walk, and the logarithm of each group's scale."""
+        return np.concatenate([super().params, np.log(self.scales)])
 
-    def _learned_cells(self, counts: Sequence[Moments]) -> Self:
-        """Return the best walk for these scales, then the best scales for that walk."""
-        moments = joined_moments(counts)
-        walk = self._learned_walk(moments, self.scales[moments.group])
-        return replace(walk, scales=walk._learned_scales(moments))
+    def with_params(self, params: Array) -> Self:
+        """Return the walk with these parameters."""
+        G = len(self.scales)
+        return replace(super().with_params(params[:-G]), scales=np.exp(params[-G:]))
 
-    def _learned_scales(self, moments: Moments) -> Array:
-        links = np.arange(1.0, len(moments.weight) + 1)[:, None]
-        residual = moments.mean - links[:, :, None] * self.mean_step
-        outer = moments.weight[..., None, None] * residual[..., None] * residual[..., None, :]
-        scatter = moments.scatter + outer  # (K, U, D, D)
-        squares = np.einsum("kuij,ji->ku", scatter, np.linalg.inv(self.cov))
-        squares = (squares / (links + self.rate * moments.elapsed)).sum(axis=0)
-        D, G = len(self.mean_step), len(self.scales)
-        by_group = np.bincount(moments.group, squares, minlength=G) / D
-        number = np.bincount(moments.group, moments.weight.sum(axis=0), minlength=G)
-        strength = self.group_strength
-        return np.asarray((by_group + strength) / (number + strength))
+    def _slopes_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Array:
+        passed = np.zeros(len(cells)) if elapsed is None else elapsed
+        links = np.arange(1.0, len(weights) + 1)[:, None]
+        groups = cells[:, -1]
+        factor = self._scales_of(groups) * (links + self.rate * passed)
+        walk, by_factor = self._slopes_moved(cells[:, :-1], weights, factor, passed)
+        known = groups >= 0
+        scales = np.bincount(
+            groups[known].astype(np.intp), 0.5 * by_factor[known], minlength=len(self.scales)
+        )
+        return np.concatenate([walk, scales])
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return parents + k steps of their groups' spreads; the clock counts as in `Drift`."""

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from outtrees.models.columns.base import Array, ColumnKernel, Index
+from outtrees.models.columns.base import Array, ColumnKernel, Index, logit, share_of
 from outtrees.models.columns.matrices import GivenWeights
 from outtrees.models.columns.waiting import Waiting
 from outtrees.models.edges import chunks
 
 # What an edge needs for a while, for each column and number of links.
 _CELLS_OF_AN_EDGE = 4
-_BACKGROUND_PRIOR = (0.2, 99.8)  # pseudo-links that are outliers, and that are not
+_OUTLIER_PRIOR = 0.5  # pseudo-links that are outliers, and that are not
 
 
 class Stretch(NamedTuple):
@@ -40,19 +40,40 @@ class LineagePairs(NamedTuple):
     parent: Index  # (E,)
 
 
+class Background(NamedTuple):
+    """Densities without a parent, for the present parameters."""
+
+    log_alone: tuple[Array, ...]  # (K, n) for each column
+    contrast: LineagePairs | None  # of each record and those that it is compared with
+    shares: tuple[Array | None, ...]  # (K, E') of each such pair in its record's mean
+
+
 @dataclass(frozen=True, eq=False)
 class Lineage:
-    """p(child | parent) = Σ_k w_k Π_c [(1 − ε_c) p_c(child | parent, k links) + ε_c g_c(child)].
+    """How all columns change together from parent to child, over k ≤ generations links.
 
-    Columns change independently given the parent and the number of links k ≤ generations; links
-    beyond the first stand for ancestors that no record shows. Each column c has a background g_c,
-    its density without a parent, so that an outlying cell costs a bounded amount, and a column
-    that does not follow the tree at all is recognised by ε_c near 1. The weights w and ε are
-    learned. Dates with a strict order have no background.
+        q_k(u, v) = Π_c [(1 − ε_c) p_c(x_u | x_v, k links) + ε_c g_c(x_u)]
 
-    Once fitted, a column may be given another say (`exponents`): its factor [...]^λ_c, and g_c^λ_c
-    in the density of a root. Such weights are no densities any more, and no fit uses them; see
-    `outtrees.ancestry.calibration`.
+    Columns change independently given the parent and the number of links; links beyond the first
+    stand for ancestors that no record shows. Each column c has a background g_c, its density
+    without a parent, so that an outlying cell costs a bounded amount, and a column that does not
+    follow the tree at all is recognised by ε_c near 1.
+
+    Where a table has dates, likeness to the parent counts only as far as it goes beyond likeness to
+    all records. With w over all other records,
+
+        g_c(x_u) = mean_w p_c(x_u | x_w)    and the weight of an edge is
+        Σ_k w_k f_k(u, v) q_k(u, v) / mean_w q_k(u, w),
+
+    f_k being the waiting time's probability. The first mean is a leave-one-out kernel density of
+    the column at its own learned resolution, as flexible as the parents are. The second is one of
+    all these columns together. Without them, towns, families and columns that repeat each other
+    make near records look like parents, because parents would serve as a density estimate.
+    Sequences and given weights are not contrasted in this way. Without dates nothing but the
+    tree's form could tell parents from others; there q_k is a density, and g_c the column's own.
+
+    Once fitted, a column may count with another exponent: its factor [...]^λ_c. Such weights are
+    not densities, and no fit uses them; see `outtrees.ancestry.calibration`.
 
     Parameters
     ----------
@@ -77,7 +98,7 @@ class Lineage:
         K = self.generations
         weights = np.full(K, 0.1 / max(K - 1, 1))
         weights[0] = 1.0 if K == 1 else 0.9
-        shares = np.array([0.002 if self._has_background(k) else 0.0 for k in kernels])
+        shares = np.array([0.2 if self._has_background(k) else 0.0 for k in kernels])
         return replace(
             self, kernels=kernels, step_weights=weights, outlier_shares=shares, exponents=None
         )
@@ -87,7 +108,20 @@ class Lineage:
             return False
         return self.background
 
-    # Log-weights ---------------------------------------------------------------------------
+    @property
+    def dates(self) -> int | None:
+        """Which column holds the dates, None if there is none."""
+        found = [c for c, kernel in enumerate(self.kernels) if isinstance(kernel, Waiting)]
+        return found[-1] if found else None
+
+    @property
+    def contrasted(self) -> tuple[int, ...]:
+        """The columns of which only likeness beyond that to all records counts."""
+        if self.dates is None:
+            return ()
+        return tuple(c for c, kernel in enumerate(self.kernels) if kernel.contrasted)
+
+    # Pairs ---------------------------------------------------------------------------------
 
     def pairs(
         self,
@@ -108,149 +142,246 @@ class Lineage:
             stretches.append(Stretch(rows, columns, elapsed[0] if elapsed else None))
         return LineagePairs(tuple(stretches), tuple(children), child, parent)
 
-    def log_columns(self, pairs: LineagePairs, k: int) -> Array:
-        """Return log p of each column and edge at k links, background included (C, E)."""
-        result = np.empty((len(self.kernels), len(pairs.child)))
-        outliers = self._log_outliers(pairs)
-        for stretch in pairs.stretches:
-            for c in range(len(self.kernels)):
-                result[c, stretch.rows] = self._log_column(pairs, stretch, outliers, c, k)
-        return result
+    # Log-weights ---------------------------------------------------------------------------
 
-    def _log_outliers(self, pairs: LineagePairs) -> list[Array | None]:
-        """Return log ε_c g_c of each child (n,), None for columns without a background."""
-        return [
-            None if share == 0 else kernel.log_alone(cells) + np.log(share)
-            for kernel, cells, share in zip(
-                self.kernels, pairs.children, self.outlier_shares, strict=True
+    def compared(self, values: Sequence[Array], contrast: LineagePairs | None = None) -> Background:
+        """Return the densities without a parent of the cells (n, D_c) of some records.
+
+        `contrast` holds the pairs of each of these records and those that it is compared with.
+        """
+        K, alone, shares = self.generations, [], []
+        for c, (kernel, cells) in enumerate(zip(self.kernels, values, strict=True)):
+            if contrast is None or c not in self.contrasted:
+                alone.append(np.tile(kernel.log_alone(cells), (K, 1)))
+                shares.append(None)
+                continue
+            links = np.concatenate(
+                [self._log_kernel(stretch, c) for stretch in contrast.stretches], axis=1
             )
-        ]
+            means = log_means(links, contrast.child, len(cells))
+            alone.append(means)
+            number = np.bincount(contrast.child, np.isfinite(links[0]), minlength=len(cells))
+            with np.errstate(divide="ignore"):
+                log_number = np.log(number)[contrast.child]
+            shares.append(np.exp(links - means[:, contrast.child] - log_number))
+        return Background(tuple(alone), contrast, tuple(shares))
+
+    def _log_kernel(self, stretch: Stretch, c: int) -> Array:
+        """Return log p_c(child | parent) at each number of links (K, n), −inf for unknown parents.
+
+        In the mean over other records those that say nothing about the column do not count.
+        """
+        kernel, pairs = self.kernels[c], stretch.columns[c]
+        links = np.array(
+            [kernel.log_steps(pairs, k, stretch.elapsed) for k in range(1, self.generations + 1)]
+        )
+        links[:, kernel.unknown_parents(pairs)] = -np.inf
+        return links
 
     def _two_ways(
-        self, pairs: LineagePairs, stretch: Stretch, outliers: list[Array | None], c: int, k: int
+        self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
     ) -> tuple[Array, Array]:
         """Return log p of following the parent, and of that or the background, at k links."""
-        follows = self.kernels[c].log_steps(stretch.columns[c], k, stretch.elapsed)
-        outlying = outliers[c]
-        if outlying is None:
+        kernel = self.kernels[c]
+        follows = kernel.log_steps(stretch.columns[c], k, stretch.elapsed)
+        if background.shares[c] is None and self.outlier_shares[c] == 0:
+            return follows, follows
+        alone = background.log_alone[c][k - 1, pairs.child[stretch.rows]]
+        if background.shares[c] is not None:
+            follows = np.where(kernel.unknown_parents(stretch.columns[c]), alone, follows)
+        if self.outlier_shares[c] == 0:
             return follows, follows
         follows = follows + np.log1p(-self.outlier_shares[c])
-        return follows, np.logaddexp(follows, outlying[pairs.child[stretch.rows]])
+        return follows, np.logaddexp(follows, alone + np.log(self.outlier_shares[c]))
 
     def _log_column(
-        self, pairs: LineagePairs, stretch: Stretch, outliers: list[Array | None], c: int, k: int
+        self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
     ) -> Array:
         """Return log p of column c at k links, background included, to its exponent."""
-        either = self._two_ways(pairs, stretch, outliers, c, k)[1]
+        either = self._two_ways(pairs, stretch, background, c, k)[1]
         return either if self.exponents is None else self.exponents[c] * either
 
+    def log_columns(self, pairs: LineagePairs, background: Background, k: int) -> Array:
+        """Return log p of each column and edge at k links, background included (C, E)."""
+        result = np.empty((len(self.kernels), len(pairs.child)))
+        for stretch in pairs.stretches:
+            for c in range(len(self.kernels)):
+                result[c, stretch.rows] = self._log_column(pairs, stretch, background, c, k)
+        return result
+
+    def log_links(
+        self, pairs: LineagePairs, background: Background, columns: Sequence[int] | None = None
+    ) -> Array:
+        """Return log Π of these columns (all if not given) at each number of links (K, E)."""
+        chosen = range(len(self.kernels)) if columns is None else columns
+        result = np.zeros((self.generations, len(pairs.child)))
+        for stretch in pairs.stretches:
+            for k in range(self.generations):
+                for c in chosen:
+                    result[k, stretch.rows] += self._log_column(
+                        pairs, stretch, background, c, k + 1
+                    )
+        return result
+
+    def log_likeness(self, background: Background) -> Array:
+        """Return log mean_w q_k(u, w) of each record u at each number of links (K, n), or 0."""
+        contrast, n = background.contrast, background.log_alone[0].shape[1]
+        if contrast is None:
+            return np.zeros((self.generations, n))
+        return log_means(self.log_links(contrast, background, self.contrasted), contrast.child, n)
+
+    def log_beta(self, pairs: LineagePairs, background: Background) -> Array:
+        """Return the log-weight of each edge (E,)."""
+        links = self.log_links(pairs, background)
+        links = links - self.log_likeness(background)[:, pairs.child]
+        return np.asarray(logsumexp(links + self.log_step_weights[:, None], axis=0))
+
+    def log_waits(self, pairs: LineagePairs, background: Background) -> Array:
+        """Return the log-weight that dates alone give each edge (E,), 0 without dates."""
+        columns = [] if self.dates is None else [self.dates]
+        links = self.log_links(pairs, background, columns)
+        return np.asarray(logsumexp(links + self.log_step_weights[:, None], axis=0))
+
     @property
-    def _log_step_weights(self) -> Array:
+    def log_step_weights(self) -> Array:
+        """The logarithms of the weights of 1, 2, … links (K,)."""
         with np.errstate(divide="ignore"):
             return np.log(self.step_weights)
 
-    def log_beta(self, pairs: LineagePairs) -> Array:
-        """Return log p(child | parent) for each edge (E,)."""
-        result = np.empty(len(pairs.child))
-        outliers, log_weights = self._log_outliers(pairs), self._log_step_weights
-        for stretch in pairs.stretches:
-            steps = [
-                log_weight + self._log_together(pairs, stretch, outliers, k)
-                for k, log_weight in enumerate(log_weights, start=1)
-            ]
-            result[stretch.rows] = logsumexp(np.array(steps), axis=0)
-        return result
+    def log_root(self, background: Background) -> Array:
+        """Return the log-density of each record without a parent (n,)."""
+        return np.asarray(self.log_alone(background).sum(axis=0))
 
-    def log_links(self, pairs: LineagePairs, k: int) -> Array:
-        """Return log p(child | parent, k links apart) for each edge (E,)."""
-        result, outliers = np.empty(len(pairs.child)), self._log_outliers(pairs)
-        for stretch in pairs.stretches:
-            result[stretch.rows] = self._log_together(pairs, stretch, outliers, k)
-        return result
+    def log_alone(self, background: Background) -> Array:
+        """Return the log-density of each column of records without a parent (C, n).
 
-    def _log_together(
-        self, pairs: LineagePairs, stretch: Stretch, outliers: list[Array | None], k: int
-    ) -> Array:
-        """Return log p of all columns at k links."""
-        columns = range(len(self.kernels))
-        logs = (self._log_column(pairs, stretch, outliers, c, k) for c in columns)
-        return sum(logs, start=np.zeros(len(pairs.child[stretch.rows])))
-
-    def log_root(self, values: Sequence[Array]) -> Array:
-        """Return the log-density of records without a parent (n,)."""
-        return np.asarray(self.log_alone(values).sum(axis=0))
-
-    def log_alone(self, values: Sequence[Array]) -> Array:
-        """Return the log-density of each column of records without a parent (C, n)."""
-        rows = [k.log_alone(v) for k, v in zip(self.kernels, values, strict=True)]
+        That of contrasted columns and of dates is 0: there a root is what an edge is compared with.
+        """
+        aside = {*self.contrasted, self.dates}
+        rows = [
+            np.zeros_like(alone[0]) if c in aside else alone[0]
+            for c, alone in enumerate(background.log_alone)
+        ]
         if self.exponents is not None:
             rows = [power * row for power, row in zip(self.exponents, rows, strict=True)]
         return np.array(rows)
 
     # Learning ------------------------------------------------------------------------------
 
-    def refit(
-        self,
-        pairs: LineagePairs,
-        edge_marginals: Array,  # (E,)
-        root_marginals: Array,  # (T,)
-    ) -> Self:
-        """Return the lineage after one M-step for the trees' marginals.
+    @property
+    def params(self) -> Array:
+        """All that is learned, without constraints: kernels, outlier shares, weights of links."""
+        shares = [logit(share) for share in self.outlier_shares if share > 0]
+        links = self.log_step_weights[1:] - self.log_step_weights[0]
+        return np.concatenate([*(k.params for k in self.kernels), shares, links])
 
-        One pass over the stretches of the list: of each, every column counts what it needs.
-        """
-        C, K = len(self.kernels), self.generations
-        outliers, log_weights = self._log_outliers(pairs), self._log_step_weights
-        counts: list[list[Any]] = [[] for _ in range(C)]
-        by_links = np.zeros(K)
-        alone = np.tile(root_marginals, (C, 1))  # (C, T), of roots and outliers
-        for stretch in pairs.stretches:
-            both = [
-                [self._two_ways(pairs, stretch, outliers, c, k) for k in range(1, K + 1)]
-                for c in range(C)
-            ]
-            log_steps = np.array(
-                [
-                    sum((both[c][k][1] for c in range(C)), start=log_weight)
-                    for k, log_weight in enumerate(log_weights)
-                ]
-            )
-            marginals = edge_marginals[stretch.rows]
-            used = marginals > 0
-            weights = np.zeros_like(log_steps)  # (K, n): edge probability and number of links
-            total = logsumexp(log_steps[:, used], axis=0)
-            weights[:, used] = marginals[used] * np.exp(log_steps[:, used] - total)
-            by_links += weights.sum(axis=1)
-            for c, kernel in enumerate(self.kernels):
-                follow = weights
-                if outliers[c] is not None:
-                    follow = weights * np.exp([f - both_ways for f, both_ways in both[c]])
-                    lost = (weights - follow).sum(axis=0)
-                    alone[c] += np.bincount(pairs.child[stretch.rows], lost, alone.shape[1])
-                counts[c].append(kernel.counted(stretch.columns[c], follow, stretch.elapsed))
-        weight = float(by_links.sum())
-        a, b = _BACKGROUND_PRIOR
-        lost_in_all = np.maximum((alone - root_marginals).sum(axis=1), 0.0)
-        shares = np.where(self.outlier_shares > 0, (lost_in_all + a) / (weight + a + b), 0.0)
-        kernels = [
-            kernel.learned(counts[c]).refit_alone(pairs.children[c], alone[c])
-            for c, kernel in enumerate(self.kernels)
-        ]
-        by_links[0] += 1  # one pseudo-link of one step
+    def with_params(self, params: Array) -> Self:
+        """Return the lineage with these parameters."""
+        kernels, shares, links = self._parted(params)
+        some = np.array([0.0, *links])
+        weights = np.exp(some - logsumexp(some))
+        open_shares = iter(shares)
         return replace(
             self,
-            kernels=tuple(kernels),
-            step_weights=by_links / by_links.sum(),
-            outlier_shares=shares,
+            kernels=tuple(k.with_params(p) for k, p in zip(self.kernels, kernels, strict=True)),
+            outlier_shares=np.array(
+                [share_of(next(open_shares)) if s > 0 else 0.0 for s in self.outlier_shares]
+            ),
+            step_weights=weights,
         )
 
+    def _parted(self, params: Array) -> tuple[list[Array], Array, Array]:
+        """Return the parts of a vector of parameters: kernels', shares', links'."""
+        sizes = [len(k.params) for k in self.kernels]
+        n_shares = int((self.outlier_shares > 0).sum())
+        ends = np.cumsum([*sizes, n_shares])
+        parts = np.split(np.asarray(params, dtype=np.float64), ends)
+        return parts[:-2], parts[-2], parts[-1]
+
+    def slopes(
+        self,
+        pairs: LineagePairs,
+        weights: Array,  # (K, E), may be negative
+        background: Background,
+        columns: Sequence[int] | None = None,
+    ) -> Array:
+        """Return ∂/∂params of Σ weights · log_links(pairs, background, columns).
+
+        The weights of links are left out: see `slopes_of_links`.
+        """
+        chosen = range(len(self.kernels)) if columns is None else columns
+        kernels = [np.zeros(len(k.params)) for k in self.kernels]
+        shares = np.zeros(len(self.kernels))
+        K, n = self.generations, len(pairs.children[0])
+        for c in chosen:
+            kernel, alone = self.kernels[c], np.zeros((K, n))
+            for stretch in pairs.stretches:
+                here = weights[:, stretch.rows]
+                both = [self._two_ways(pairs, stretch, background, c, k + 1) for k in range(K)]
+                follow = here * np.exp([f - either for f, either in both])
+                lost = here - follow
+                if background.shares[c] is not None:
+                    unknown = kernel.unknown_parents(stretch.columns[c])
+                    lost, follow = np.where(unknown, here, lost), np.where(unknown, 0.0, follow)
+                shares[c] += float((here - here * np.exp([f - e for f, e in both])).sum())
+                shares[c] -= float(self.outlier_shares[c] * here.sum())
+                child = pairs.child[stretch.rows]
+                alone += np.array([np.bincount(child, row, minlength=n) for row in lost])
+                kernels[c] += kernel.slopes(stretch.columns[c], follow, stretch.elapsed)
+            kernels[c] += self._slopes_alone(c, pairs.children[c], alone, background)
+        open_shares = shares[np.asarray(self.outlier_shares) > 0]
+        return np.concatenate([*kernels, open_shares, np.zeros(self.generations - 1)])
+
+    def _slopes_alone(self, c: int, cells: Array, weights: Array, background: Background) -> Array:
+        """Return ∂/∂params of Σ weights · log_alone of one column's kernel; weights (K, n)."""
+        kernel, mean_shares = self.kernels[c], background.shares[c]
+        if mean_shares is None or background.contrast is None:
+            return kernel.slopes_alone(cells, weights.sum(axis=0))
+        result = np.zeros(len(kernel.params))
+        spread = weights[:, background.contrast.child] * mean_shares
+        for stretch in background.contrast.stretches:
+            result += kernel.slopes(stretch.columns[c], spread[:, stretch.rows], stretch.elapsed)
+        return result
+
+    def slopes_of_roots(self, values: Sequence[Array], weights: Array) -> Array:
+        """Return ∂/∂params of Σ weights · log_root (P,); weights (n,)."""
+        aside = {*self.contrasted, self.dates}
+        kernels = [
+            np.zeros(len(k.params)) if c in aside else k.slopes_alone(v, weights)
+            for c, (k, v) in enumerate(zip(self.kernels, values, strict=True))
+        ]
+        rest = len(self.params) - sum(map(len, kernels))
+        return np.concatenate([*kernels, np.zeros(rest)])
+
+    def slopes_of_links(self, by_links: Array) -> Array:
+        """Return ∂/∂params of Σ by_links · log step_weights (P,); by_links (K,)."""
+        result = np.zeros(len(self.params))
+        if self.generations > 1:
+            slopes = by_links - by_links.sum() * self.step_weights
+            result[-(self.generations - 1) :] = slopes[1:]
+        return result
+
     def log_prior(self) -> float:
-        """Return the log prior density of all parameters, up to a constant."""
-        a, b = _BACKGROUND_PRIOR
+        """Return the log prior density of all parameters, up to a constant.
+
+        Half a pseudo-link that is an outlier and half of one that is not, for each column; one
+        pseudo-link of one step.
+        """
         shares = self.outlier_shares[self.outlier_shares > 0]
-        value = float((a * np.log(shares) + b * np.log1p(-shares)).sum())
-        value += float(np.log(self.step_weights[0]))
+        value = _OUTLIER_PRIOR * float((np.log(4 * shares) + np.log1p(-shares)).sum())
+        value += float(self.log_step_weights[0])
         return value + sum(kernel.log_prior() for kernel in self.kernels)
+
+    def prior_slopes(self) -> Array:
+        """Return ∂/∂params of `log_prior` (P,)."""
+        shares = self.outlier_shares[self.outlier_shares > 0]
+        first = np.zeros(self.generations)
+        first[0] = 1.0
+        result = self.slopes_of_links(first)
+        n = sum(len(k.params) for k in self.kernels)
+        result[:n] += np.concatenate([np.empty(0), *(k.prior_slopes() for k in self.kernels)])
+        result[n : n + len(shares)] += _OUTLIER_PRIOR * (1 - 2 * shares)
+        return result
 
     # Samples -------------------------------------------------------------------------------
 
@@ -268,3 +399,21 @@ class Lineage:
     def sample_alone(self, n: int, rng: np.random.Generator) -> list[Array]:
         """Return n records without a parent, as columns of cells."""
         return [kernel.sample_alone(n, rng) for kernel in self.kernels]
+
+
+def log_means(values: Array, place: Index, n: int) -> Array:
+    """Return log mean exp(values) over the entries at each place, for each row (K, n).
+
+    Entries that are −inf do not count; 0 where there is none that does.
+    """
+    result = np.zeros((len(values), n))
+    for row, total in zip(values, result, strict=True):
+        known = np.isfinite(row)
+        top = np.full(n, -np.inf)
+        np.maximum.at(top, place[known], row[known])
+        safe = np.where(np.isfinite(top), top, 0.0)
+        sums = np.bincount(place[known], np.exp(row[known] - safe[place[known]]), minlength=n)
+        number = np.bincount(place[known], minlength=n)
+        some = number > 0
+        total[some] = safe[some] + np.log(sums[some] / number[some])
+    return result

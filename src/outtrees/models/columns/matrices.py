@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from outtrees.models.columns.base import Array, ColumnKernel, Index
@@ -49,6 +49,10 @@ class Distances(ColumnKernel):
         rows, columns = children[child, 0], parents[parent, 0]
         return np.asarray(self.matrix)[rows.astype(np.intp), columns.astype(np.intp)]
 
+    def unknown_parents(self, pairs: Array) -> NDArray[np.bool_]:
+        """Return which distances are unknown (E,)."""
+        return np.isnan(pairs)
+
     def log_steps(self, pairs: Array, k: int, elapsed: Array | None = None) -> Array:
         """Return the log-density of each distance at k links, 0 where unknown (E,)."""
         with np.errstate(divide="ignore"):
@@ -64,17 +68,24 @@ class Distances(ColumnKernel):
         """Return the density of a typical distance, for each record (n,)."""
         return np.full(len(values), self._log_alone)
 
-    def counted(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
-        """Return the sum of all distances and that of all links (2,)."""
-        known = ~np.isnan(pairs)
-        by_links = weights[:, known]
-        links = np.arange(1, len(weights) + 1) @ by_links.sum(axis=1)
-        return np.array([(by_links @ pairs[known]).sum(), links])
+    @property
+    def params(self) -> Array:
+        """The logarithm of the scale."""
+        return np.array([np.log(self.scale)])
 
-    def learned(self, counts: Sequence[Array]) -> Self:
-        """Return the kernel with the best scale, one pseudo-link at a tenth of the mean."""
-        total, links = np.sum(counts, axis=0)
-        return replace(self, scale=float((total + 0.1 * self.typical) / (links + 1.0)))
+    def with_params(self, params: Array) -> Self:
+        """Return the kernel with this scale."""
+        return replace(self, scale=float(np.exp(params[0])))
+
+    def slopes(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
+        """Return ∂/∂ log scale of Σ weights · log_steps: Σ w (distance / scale − k)."""
+        known = ~np.isnan(pairs)
+        links = np.arange(1, len(weights) + 1)[:, None]
+        return np.array([(weights[:, known] * (pairs[known] / self.scale - links)).sum()])
+
+    def start_grid(self) -> list[Array]:
+        """Return scales from a thousandth of the mean distance up to it."""
+        return [np.array([np.log(self.typical) + step]) for step in (-7.0, -5.0, -3.0, -2.0, -1.0)]
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> NoReturn:
         """Refuse: distances to records that do not exist cannot be drawn."""
@@ -103,6 +114,8 @@ class GivenWeights(ColumnKernel):
         log p(child | parent), [child, parent]; −inf forbids.
     """
 
+    contrasted = False  # as given, they count in full
+
     matrix: Any = field(default=None, repr=False)
 
     def start(self, values: Array) -> Self:
@@ -122,12 +135,18 @@ class GivenWeights(ColumnKernel):
         """Return 0 for each record (n,): all roots are alike."""
         return np.zeros(len(values))
 
-    def counted(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> None:
-        """Return nothing: nothing is learned."""
+    @property
+    def params(self) -> Array:
+        """None: nothing is learned."""
+        return np.empty(0)
 
-    def learned(self, counts: Sequence[None]) -> Self:
+    def with_params(self, params: Array) -> Self:
         """Return the kernel as it is."""
         return self
+
+    def slopes(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
+        """Return no slopes: nothing is learned."""
+        return np.empty(0)
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> NoReturn:
         """Refuse: weights say nothing of records that do not exist."""

@@ -7,11 +7,11 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
-from outtrees.models.columns.base import Array, CellKernel
+from outtrees.models.columns.base import Array, CellKernel, logit, share_of
+from outtrees.models.columns.drift import LONG_TAIL, log_step
 from outtrees.models.columns.quick import Metric, normal_constant
-from outtrees.models.columns.scale import typical_variance
+from outtrees.models.columns.scale import rounding, typical_variance
 
 _PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
 _STEEPEST = 1.25  # the largest share that is considered: values may grow from parent to child
@@ -25,11 +25,8 @@ class Reversion(CellKernel):
     column that does not follow the tree is found out and costs nothing. k links have mean
     share^k·parent + step·Σ_{i<k} share^i and variance spread²·Σ_{i<k} share^2i.
 
-    Parameters
-    ----------
-    prior_strength : float
-        Pseudo-links of the inverse-gamma prior on spread², whose guess is a tenth of the column's
-        typical spread. It keeps the spread positive where cells are equal.
+    The spread is log-normal beforehand, about a tenth of the column's typical spread and within a
+    factor of 7 of it by one standard deviation, and never finer than the cells are written.
 
     Examples
     --------
@@ -40,14 +37,15 @@ class Reversion(CellKernel):
     True
     """
 
-    prior_strength: float = 1.0
     _: KW_ONLY
+    tail: float | None = None  # degrees of freedom of Student's t instead of the normal
     share: float = 1.0
     step: float = 0.0
     variance: float = 1.0  # of one link
     centre: float = 0.0  # of cells without a parent
     centre_variance: float = 1.0
-    guess: float = 0.01  # the prior's variance
+    unit: float = 0.1  # the prior's guess of the spread
+    finest: float = 0.0  # the rounding of cells, in these units
 
     def start(self, values: Array) -> Self:
         """Return the kernel with share 3/4 and the column's mean and variance kept."""
@@ -65,7 +63,8 @@ class Reversion(CellKernel):
             variance=(1 - share**2) * typical,
             centre=centre,
             centre_variance=variance,
-            guess=_PRIOR_SPREAD**2 * typical,
+            unit=_PRIOR_SPREAD * float(np.sqrt(typical)),
+            finest=float(rounding(known[:, None])[0] / (_PRIOR_SPREAD * np.sqrt(typical))),
         )
 
     @staticmethod
@@ -78,7 +77,7 @@ class Reversion(CellKernel):
         drifted, grown = self._sums(self.share, k)
         residual = cells[:, 0] - self.share**k * cells[:, 1] - self.step * drifted
         variance = self.variance * grown
-        return -0.5 * (residual**2 / variance + np.log(2 * np.pi * variance))
+        return log_step(residual**2 / variance, 1, self.tail) - 0.5 * np.log(variance)
 
     def _log_cell(self, x: Array) -> Array:
         residual = x[:, 0] - self.centre
@@ -86,61 +85,53 @@ class Reversion(CellKernel):
             residual**2 / self.centre_variance + np.log(2 * np.pi * self.centre_variance)
         )
 
-    def _counted_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Array:
-        """Return Σ w (1, r, y)(1, r, y)ᵀ at each number of links (K, 3, 3).
+    def variants(self) -> Sequence[Self]:
+        """Return normal and long-tailed steps, unless a tail was asked for."""
+        return [self, replace(self, tail=LONG_TAIL)] if self.tail is None else [self]
 
-        r is the residual at the present parameters and y the parent's distance from the centre, so
-        that residuals small beside the values keep their digits.
-        """
-        x, y = cells.T
-        result = []
-        for k, w in enumerate(weights, start=1):
-            residual = x - self.share**k * y - self.step * self._sums(self.share, k)[0]
-            rows = np.array([np.ones(len(x)), residual, y - self.centre])
-            result.append((rows * w) @ rows.T)
-        return np.array(result)
+    @property
+    def params(self) -> Array:
+        """The share (a logit within its range), the step beyond what keeps the mean, the spread."""
+        square = self.variance / self.unit**2 - self.finest**2
+        return np.array(
+            [
+                logit(self.share / _STEEPEST),
+                (self.step - self._kept_mean) / self.unit,
+                0.5 * np.log(max(square, 1e-12)),
+            ]
+        )
 
-    def _residual(self, share: float, step: float, k: int) -> Array:
-        """Return the residual at other parameters as a sum of 1, r and y (3,)."""
-        less = self.share**k - share**k
-        was, now = self._sums(self.share, k)[0], self._sums(share, k)[0]
-        return np.array([less * self.centre + self.step * was - step * now, 1.0, less])
+    @property
+    def _kept_mean(self) -> float:
+        """The step that keeps the column's mean."""
+        return (1 - self.share) * self.centre
 
-    def _best_at(self, share: float, moments: Array) -> tuple[Self, float]:
-        """Return the kernel with the best step and variance for this share, and its objective."""
-        sums = [self._sums(share, k) for k in range(1, len(moments) + 1)]
-        top = bottom = total = logs = 0.0
-        for k, ((drifted, grown), moment) in enumerate(zip(sums, moments, strict=True), start=1):
-            weight = float(moment[0, 0])
-            top += drifted / grown * float(self._residual(share, 0.0, k) @ moment[0])
-            bottom += drifted**2 / grown * weight
-            total += weight
-            logs += weight * float(np.log(2 * np.pi * grown))
-        step = top / bottom
-        squares = 0.0
-        for k, ((_, grown), moment) in enumerate(zip(sums, moments, strict=True), start=1):
-            residual = self._residual(share, step, k)
-            squares += float(residual @ moment @ residual) / grown
-        variance = (squares + self.prior_strength * self.guess) / (total + self.prior_strength)
-        found = replace(self, share=share, step=step, variance=variance)
-        fit = -0.5 * (squares / variance + total * float(np.log(variance)) + logs)
-        return found, fit + found.log_prior()
+    def with_params(self, params: Array) -> Self:
+        """Return the kernel with these parameters."""
+        moved = replace(self, share=_STEEPEST * share_of(params[0]))
+        return replace(
+            moved,
+            step=moved._kept_mean + float(params[1]) * self.unit,
+            variance=self.unit**2 * float(np.exp(2 * params[2]) + self.finest**2),
+        )
 
-    def _learned_cells(self, counts: Sequence[Array]) -> Self:
-        """Search over the share, with the best step and variance for each."""
-        moments = np.sum(counts, axis=0)
-
-        def loss(share: float) -> float:
-            return -self._best_at(share, moments)[1]
-
-        best = minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded")
-        found, still = self._best_at(float(best.x), moments), self._best_at(self.share, moments)
-        return found[0] if found[1] > still[1] else still[0]
+    def start_grid(self) -> list[Array]:
+        """Return small and large shares with spreads up to the column's own."""
+        grid = []
+        for share in (0.3, 0.95):
+            for spread in (0.03, 0.2, 1.0):
+                finest = self.finest**2
+                variance = self.unit**2 * ((spread / _PRIOR_SPREAD) ** 2 + finest)
+                kernel = replace(self, share=share, variance=variance)
+                grid.append(replace(kernel, step=kernel._kept_mean).params)
+        return grid
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return the parents' values after k links."""
         drifted, grown = self._sums(self.share, k)
         noise = np.sqrt(self.variance * grown) * rng.standard_normal(parents.shape)
+        if self.tail is not None:
+            noise /= np.sqrt(rng.chisquare(self.tail, size=noise.shape) / self.tail)
         return self.share**k * parents + self.step * drifted + noise
 
     def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
@@ -158,9 +149,9 @@ class Reversion(CellKernel):
         return Metric(child, kept * values / spread, constant)
 
     def log_prior(self) -> float:
-        """Return the inverse-gamma log-density of the variance, up to a constant."""
-        ratio = self.guess / self.variance
-        return -0.5 * self.prior_strength * (float(np.log(self.variance)) + ratio)
+        """Return the log-density of the spread, the share and the step, up to a constant."""
+        share, step, spread = self.params
+        return -0.5 * float((spread / 2.0) ** 2 + (share / 4.0) ** 2 + (step / 30.0) ** 2)
 
     def describe(self) -> str:
         """Return which share of the parent's value a child keeps, and the spread.

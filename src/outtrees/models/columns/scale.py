@@ -25,3 +25,21 @@ def typical_variance(known: NDArray[np.float64]) -> NDArray[np.float64]:
     robust = (1.4826 * np.median(abs(known - middle), axis=0)) ** 2
     variance = np.where(robust > 0, robust, known.var(axis=0))
     return np.where(variance > 0, variance, 1.0)
+
+
+def rounding(known: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard deviation that rounding leaves in each column of known cells (D,).
+
+    The unit in which cells are written is the least difference between two of them that differ;
+    what lies within it is spread evenly, with standard deviation unit / √12.
+
+    Examples
+    --------
+    >>> rounding(np.array([[0.5], [1.0], [3.0], [3.0]])).round(3)
+    array([0.144])
+    """
+    finest = np.zeros(known.shape[1])
+    for d, column in enumerate(known.T):
+        steps = np.diff(np.unique(column))
+        finest[d] = steps.min() / np.sqrt(12) if len(steps) else 0.0
+    return finest

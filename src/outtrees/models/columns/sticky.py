@@ -6,9 +6,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
-from outtrees.models.columns.base import Array, CellKernel
+from outtrees.models.columns.base import Array, CellKernel, logit, share_of
 from outtrees.models.columns.quick import Match
 
 
@@ -63,18 +62,18 @@ class Sticky(CellKernel):
     def _log_cell(self, x: Array) -> Array:
         return np.log(self.marginal)[x[:, 0].astype(np.intp)]
 
-    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
-        def loss(s: float) -> float:
-            trial = replace(self, stickiness=s)
-            value = -trial.log_prior()
-            for k, w in enumerate(weights, start=1):
-                value -= float(w @ trial._log_pairs(cells, k, None))
-            return value
+    @property
+    def params(self) -> Array:
+        """The stickiness, as a logit."""
+        return np.array([logit(self.stickiness)])
 
-        best = minimize_scalar(loss, bounds=(1e-9, 1 - 1e-9), method="bounded")
-        if best.fun < loss(self.stickiness):
-            return replace(self, stickiness=float(best.x))
-        return self
+    def with_params(self, params: Array) -> Self:
+        """Return the kernel with this stickiness."""
+        return replace(self, stickiness=share_of(params[0]))
+
+    def start_grid(self) -> list[Array]:
+        """Return a column that says next to nothing, and ones that are kept more and more."""
+        return [np.array([value]) for value in (-3.0, -1.0, 1.0, 3.0)]
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return the parents' categories, changed with probability 1 − s^k."""

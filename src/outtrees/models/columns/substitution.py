@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
-from outtrees.models.columns.base import Array, ColumnKernel, Index
+from outtrees.models.columns.base import (
+    Array,
+    ColumnKernel,
+    Index,
+    differences,
+    logit,
+    share_of,
+)
 from outtrees.models.columns.quick import Sites
 from outtrees.models.columns.unknown_sites import MISSING, UnknownSites
 from outtrees.models.edges import chunks
@@ -55,6 +61,8 @@ class Substitution(ColumnKernel):
     >>> kernel.pairs(cells, cells, np.array([1]), np.array([0]))[0, :3]
     array([3., 0., 1.])
     """
+
+    contrasted = False  # mutations are rare and their number is what teaches the rate
 
     levels: tuple[str, ...] = ("A", "C", "G", "T")
     model: str = "JC69"
@@ -101,7 +109,7 @@ class Substitution(ColumnKernel):
         # An introduced strain is taken to be about as far off as the records are among themselves.
         rare = ((codes != found.common) & (codes != MISSING)).sum(axis=1)
         share = float(rare.max()) / L
-        guess = min(max(share, 5 / L), 0.5)
+        guess = min(max(share, 5 / L), 0.49)
         return replace(found, divergence=guess, divergence_guess=guess)
 
     # What pairs show -----------------------------------------------------------------------
@@ -172,36 +180,48 @@ class Substitution(ColumnKernel):
 
     # Learning ------------------------------------------------------------------------------
 
-    def counted(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
-        """Return how many sites stay, or change in either way, at each number of links (K, 3)."""
-        return weights @ pairs[:, :_UNKNOWN]
+    @property
+    def params(self) -> Array:
+        """Logarithms of rate and kappa, and the logit of the divergence."""
+        own = [np.log(self.rate)] + [np.log(self.kappa)] * (self.model == "K80")
+        return np.array([*own, logit(2 * self.divergence)])
 
-    def learned(self, counts: Sequence[Array]) -> Self:
-        """Return the kernel with the rate (and kappa) that maximise the weighted sum."""
-        totals = np.sum(counts, axis=0)
+    def with_params(self, params: Array) -> Self:
+        """Return the kernel with these parameters; none runs away where nothing holds it."""
+        low, high = np.log(1e-3 / self.n_sites), np.log(2.0)
+        kappa = self.kappa
+        if self.model == "K80":
+            kappa = float(np.exp(np.clip(params[1], np.log(0.05), np.log(100.0))))
+        return replace(
+            self,
+            rate=float(np.exp(np.clip(params[0], low, high))),
+            kappa=kappa,
+            divergence=share_of(params[-1]) / 2,
+        )
 
-        def loss(params: Array) -> float:
-            rate, kappa = np.exp(params[0]), np.exp(params[1]) if len(params) > 1 else self.kappa
-            trial = replace(self, rate=float(rate), kappa=float(kappa))
-            value = -trial.log_prior()
-            for k, row in enumerate(totals, start=1):
-                value -= float(row @ self._log_sites(k, float(rate), float(kappa)))
-            return value
+    def slopes(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
+        """Return ∂/∂params of Σ weights · log_steps: the sites that stay or change, weighted."""
+        K, totals = len(weights), weights @ pairs[:, :_UNKNOWN]  # (K, 3)
 
-        now = np.log([self.rate, self.kappa][: 2 if self.model == "K80" else 1])
-        bounds = [(np.log(1e-3 / self.n_sites), np.log(2.0)), (np.log(0.05), np.log(100.0))]
-        best = minimize(loss, now, method="L-BFGS-B", bounds=bounds[: len(now)])
-        if best.fun >= loss(now):
-            return self
-        kappa = float(np.exp(best.x[1])) if len(now) > 1 else self.kappa
-        return replace(self, rate=float(np.exp(best.x[0])), kappa=kappa)
+        def total(kernel: Self) -> float:
+            sites = [kernel._log_sites(k, kernel.rate, kernel.kappa) for k in range(1, K + 1)]
+            return float((totals * np.array(sites)).sum())
 
-    def refit_alone(self, values: Array, weights: Array) -> Self:
-        """Return the kernel with the divergence of records without a parent; weights (n,)."""
+        return differences(total, self)
+
+    def slopes_alone(self, values: Array, weights: Array) -> Array:
+        """Return ∂/∂params of Σ weights · log_alone; only the divergence enters."""
         common, rare = weights @ self._common_and_rare(values)
-        common += self.n_sites * (1 - self.divergence_guess)  # the guess counts as one record
-        rare += self.n_sites * self.divergence_guess
-        return replace(self, divergence=min(float(rare / (rare + common)), 0.5))
+        q = self.divergence
+        slopes = np.zeros(len(self.params))
+        slopes[-1] = (rare / q - common / (1 - q)) * q * (1 - 2 * q)
+        return slopes
+
+    def start_grid(self) -> list[Array]:
+        """Return rates from one substitution in ten links up to that of two records at random."""
+        now, lowest = self.params, np.log(0.1 / self.n_sites)
+        rates = np.linspace(lowest, max(now[0], lowest + 1), 5)
+        return [np.concatenate([[rate], now[1:]]) for rate in rates]
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return the parents' sequences after k links."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import gammaln
+from scipy.optimize import brentq
+from scipy.special import gammaln, log_ndtr
 
 from outtrees.models.columns.base import Array, CellKernel, Index
 from outtrees.models.columns.gamma_tails import log_tails
@@ -20,7 +21,14 @@ _START, _END, _WIDTH, _OPEN = range(4)
 
 @dataclass(frozen=True, eq=False)
 class Waiting(CellKernel):
-    """Waiting times: child's date − parent's date ~ Gamma(k·shape, mean/shape), k links apart.
+    """Waiting times: how long after its parent's date a child's comes, k links apart.
+
+    The law is a gamma, lognormal or Weibull with a mean and a standard deviation, or a table. k
+    links have k times the mean and the variance of one: a gamma stays a gamma; the other two are
+    matched by these moments.
+
+    **Dates are conditioned on.** A fit divides by the sum over all trees of these weights alone, so
+    that the dates' own density says nothing about the law; see `outtrees.ancestry`.
 
     A cell is (date, end, half-width, open). A child waits from its parent's `end`, which is the
     date itself unless the table says until when a record lasted (cells until they divide, drafts
@@ -32,8 +40,9 @@ class Waiting(CellKernel):
     ----------
     mean, sd : float, optional
         Of the waiting time; learned where not given.
+    law : {"gamma", "lognormal", "weibull"}
     table : sequence of float, optional
-        A generation-time table instead: table[i] is the probability of waiting i whole days (or
+        A table of waiting times instead: table[i] is the probability of waiting i whole days (or
         whatever dates are counted in); made to sum to one.
     strict : bool
         Whether a parent must be earlier. If not, the background component of `Lineage` admits any
@@ -54,19 +63,26 @@ class Waiting(CellKernel):
     1.0
     """
 
+    contrasted = False
+
     mean: float | None = None
     sd: float | None = None
     table: Any = None
     strict: bool = True
     unit: float = 1.0
     ties: bool = True
+    law: str = "gamma"
     _: KW_ONLY
     log_mean: float = 0.0
-    log_shape: float = 0.0
+    log_shape: float = 0.0  # of mean² / variance, which is a gamma's shape
     guess: tuple[float, float] = (0.0, 0.0)  # centre of the prior: log_mean, log_shape
     window: float = 1.0
 
     def __post_init__(self) -> None:
+        if self.law not in LAWS:
+            raise ValueError(
+                f"law must be one of {', '.join(map(repr, LAWS))}; got {self.law!r}. Choose one."
+            )
         for name, value in (("mean", self.mean), ("sd", self.sd)):
             if value is not None and not 0 < value < np.inf:
                 raise ValueError(
@@ -133,23 +149,15 @@ class Waiting(CellKernel):
         t, half, still_open = cells.T
         if self.table is not None:
             return self._log_table(t, half, still_open, k)
-        shape = k * np.exp(self.log_shape)
-        scale = np.exp(self.log_mean - self.log_shape)
-        low, high = np.maximum(t - half, 0) / scale, np.maximum(t + half, 0) / scale
-        log_below, log_above = log_tails(shape, low)
-        log_below_high, log_above_high = log_tails(shape, high)
+        law = _law(self.law, k * np.exp(self.log_mean), k * np.exp(self.log_shape))
+        low, high = np.maximum(t - half, 0), np.maximum(t + half, 0)
+        log_below, log_above = law.log_tails(low)
+        log_below_high, log_above_high = law.log_tails(high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            exact = np.where(
-                t > 0,
-                (shape - 1) * np.log(np.where(t > 0, t, 1.0))
-                - t / scale
-                - gammaln(shape)
-                - shape * np.log(scale),
-                -np.inf,
-            )
+            exact = np.where(t > 0, law.log_density(np.where(t > 0, t, 1.0)), -np.inf)
             # Above the mean the difference of upper tails keeps its digits, below that of lower.
             log_chance = np.where(
-                low > shape,
+                low > k * np.exp(self.log_mean),
                 log_above + np.log(-np.expm1(log_above_high - log_above)),
                 log_below_high + np.log(-np.expm1(log_below - log_below_high)),
             )
@@ -188,8 +196,13 @@ class Waiting(CellKernel):
             return False, False
         return self.mean is None, self.sd is None
 
-    def _moved(self, params: Array) -> Self:
-        """Return the kernel with its free parameters (log_mean, log_shape) replaced."""
+    @property
+    def params(self) -> Array:
+        """The logarithms of the mean and of mean² / variance, as far as they are learned."""
+        return np.array([self.log_mean, self.log_shape])[list(self._free)]
+
+    def with_params(self, params: Array) -> Self:
+        """Return the kernel with its free parameters replaced."""
         learns_mean, learns_shape = self._free
         values = list(params)
         log_mean = float(values.pop(0)) if learns_mean else self.log_mean
@@ -198,27 +211,11 @@ class Waiting(CellKernel):
             log_shape = 2 * (log_mean - float(np.log(self.sd)))
         return replace(self, log_mean=log_mean, log_shape=log_shape)
 
-    def _refit_pairs(self, cells: Array, weights: Array) -> Self:
-        if not any(self._free):
-            return self
-
-        def loss(params: Array) -> float:
-            trial = self._moved(params)
-            value = -trial.log_prior()
-            for k, w in enumerate(weights, start=1):
-                used = w > 0
-                value -= float(w[used] @ trial._log_waits(cells[used], k))
-            return value if np.isfinite(value) else np.inf
-
-        now = np.array([self.log_mean, self.log_shape])[list(self._free)]
-        simplex = np.vstack([now, now + 0.2 * np.eye(len(now))])
-        best = minimize(
-            loss,
-            now,
-            method="Nelder-Mead",
-            options={"maxiter": 40, "initial_simplex": simplex},
-        )
-        return self._moved(best.x) if best.fun < loss(now) else self
+    def at(self, mean: float, sd: float) -> Self:
+        """Return the kernel with this waiting time, not to be learned."""
+        log_mean = float(np.log(mean))
+        log_shape = 2 * (log_mean - float(np.log(sd)))
+        return replace(self, mean=mean, sd=sd, log_mean=log_mean, log_shape=log_shape)
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return children dated after their parents' end."""
@@ -226,8 +223,8 @@ class Waiting(CellKernel):
             once = self._chances
             waits = rng.choice(len(once), size=(len(parents), k), p=once).sum(axis=1)
         else:
-            shape = np.exp(self.log_shape)
-            waits = rng.gamma(k * shape, np.exp(self.log_mean) / shape, size=len(parents))
+            law = _law(self.law, k * np.exp(self.log_mean), k * np.exp(self.log_shape))
+            waits = law.sample(len(parents), rng)
         date = parents[:, _END] + waits
         if self.unit > 0:
             date = np.round(date / self.unit) * self.unit
@@ -242,13 +239,17 @@ class Waiting(CellKernel):
         if self.table is not None:
             return float(generations * (len(self._chances) - 1))
         mean, shape = generations * np.exp(self.log_mean), generations * np.exp(self.log_shape)
-        times = np.linspace(0.0, mean * (1 + 2 * nats / min(shape, 1.0)), 4001)[1:]
-        shapes = np.exp(self.log_shape) * np.arange(1, generations + 1)[:, None]
-        scale = np.exp(self.log_mean - self.log_shape)
-        log_p = (shapes - 1) * np.log(times / scale) - times / scale - gammaln(shapes)
-        # Shapes below 1 have no peak; their density at the mean stands for it.
-        top = log_p[:, times >= min(mean, times[-1])].max(axis=1, keepdims=True)
-        return float(times[(log_p >= top - nats).any(axis=0)].max())
+        spread = mean * (1 + 2 * nats / min(shape, 1.0))
+        times = np.concatenate([np.linspace(0, spread, 4001)[1:], mean * np.geomspace(3, 1e4, 400)])
+        times.sort()
+        longest = 0.0
+        for k in range(1, generations + 1):
+            law = _law(self.law, k * np.exp(self.log_mean), k * np.exp(self.log_shape))
+            log_p = law.log_density(times)
+            # Shapes below 1 have no peak; their density at the mean stands for it.
+            top = log_p[times >= k * np.exp(self.log_mean)].max()
+            longest = max(longest, float(times[log_p >= top - nats].max()))
+        return longest
 
     def quick(self, values: Array, generations: int, elapsed: float) -> Gaps:
         """Return the log-probabilities of waiting 0, ½, 1, … units, as far as is plausible.
@@ -295,3 +296,96 @@ class Waiting(CellKernel):
         mean = np.exp(self.log_mean)
         sd = mean / np.exp(self.log_shape / 2)
         return f"a child comes {mean:.3g} ± {sd:.2g} units of time after its parent"
+
+
+class _Gamma(NamedTuple):
+    """A gamma law by its mean and mean² / variance."""
+
+    mean: float
+    shape: float
+
+    def log_tails(self, x: Array) -> tuple[Array, Array]:
+        """Return log P(X < x) and log P(X > x)."""
+        return log_tails(self.shape, x * (self.shape / self.mean))
+
+    def log_density(self, x: Array) -> Array:
+        scale = self.mean / self.shape
+        log_p = (self.shape - 1) * np.log(x / scale) - x / scale - gammaln(self.shape)
+        return np.asarray(log_p - np.log(scale))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return rng.gamma(self.shape, self.mean / self.shape, size=n)
+
+
+class _Lognormal(NamedTuple):
+    """A lognormal law by its mean and mean² / variance."""
+
+    mean: float
+    shape: float
+
+    @property
+    def _normal(self) -> tuple[float, float]:
+        variance = float(np.log1p(1 / self.shape))
+        return float(np.log(self.mean)) - variance / 2, float(np.sqrt(variance))
+
+    def log_tails(self, x: Array) -> tuple[Array, Array]:
+        """Return log P(X < x) and log P(X > x)."""
+        centre, spread = self._normal
+        with np.errstate(divide="ignore"):
+            z = (np.log(x) - centre) / spread
+        return log_ndtr(z), log_ndtr(-z)
+
+    def log_density(self, x: Array) -> Array:
+        centre, spread = self._normal
+        z = (np.log(x) - centre) / spread
+        return np.asarray(-0.5 * z**2 - np.log(x * spread * np.sqrt(2 * np.pi)))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return rng.lognormal(*self._normal, size=n)
+
+
+class _Weibull(NamedTuple):
+    """A Weibull law by its mean and mean² / variance."""
+
+    mean: float
+    shape: float
+
+    @property
+    def _power_and_scale(self) -> tuple[float, float]:
+        power = _weibull_power(float(self.shape))
+        return power, float(self.mean / np.exp(gammaln(1 + 1 / power)))
+
+    def log_tails(self, x: Array) -> tuple[Array, Array]:
+        """Return log P(X < x) and log P(X > x)."""
+        power, scale = self._power_and_scale
+        log_above = -((x / scale) ** power)
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(log_above)), log_above
+
+    def log_density(self, x: Array) -> Array:
+        power, scale = self._power_and_scale
+        ratio = x / scale
+        return np.asarray(np.log(power / scale) + (power - 1) * np.log(ratio) - ratio**power)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        power, scale = self._power_and_scale
+        return scale * rng.weibull(power, size=n)
+
+
+@lru_cache(maxsize=64)
+def _weibull_power(shape: float) -> float:
+    """Return the power of the Weibull law whose mean² / variance is `shape`."""
+
+    def excess(log_power: float) -> float:
+        power = np.exp(log_power)
+        return float(gammaln(1 + 2 / power) - 2 * gammaln(1 + 1 / power) - np.log1p(1 / shape))
+
+    return float(np.exp(brentq(excess, np.log(0.1), np.log(200.0))))
+
+
+_LAWS = {"gamma": _Gamma, "lognormal": _Lognormal, "weibull": _Weibull}
+LAWS = tuple(_LAWS)
+
+
+def _law(name: str, mean: float, shape: float) -> Any:
+    return _LAWS[name](float(mean), float(shape))
