@@ -118,7 +118,7 @@ class Problem:
         """Return the value at these parameters, and its slopes (lineage's, then log_root's)."""
         dates = [] if lineage.dates is None else [lineage.dates]
         others = [c for c in range(len(lineage.kernels)) if c not in dates]
-        background = lineage.compared(self.values, self.contrast)
+        background = lineage.compared(self.values, self.contrast, remember=True)
         waits = lineage.log_links(self.pairs, background, dates)
         waits = waits + lineage.log_step_weights[:, None]  # (K, E)
         links = waits + lineage.log_links(self.pairs, background, others)
@@ -244,7 +244,7 @@ class Problem:
         alone = kernel.log_alone(self.values[c])
         if self.contrast is not None and c in lineage.contrasted:
             links = np.concatenate(
-                [lineage._log_kernel(s, c) for s in self.contrast.stretches], axis=1
+                [lineage._log_kernel(self.contrast, s, c) for s in self.contrast.stretches], axis=1
             )[:1]
             alone = log_means(links, self.contrast.child, self.T)[0]
         with np.errstate(divide="ignore"):

@@ -46,6 +46,8 @@ class Background(NamedTuple):
     log_alone: tuple[Array, ...]  # (K, n) for each column
     contrast: LineagePairs | None  # of each record and those that it is compared with
     shares: tuple[Array | None, ...]  # (K, E') of each such pair in its record's mean
+    # Log-probabilities that were computed already, by list, stretch, column and links.
+    known: dict[tuple[int, int, int, int], Array] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +146,20 @@ class Lineage:
 
     # Log-weights ---------------------------------------------------------------------------
 
-    def compared(self, values: Sequence[Array], contrast: LineagePairs | None = None) -> Background:
+    def compared(
+        self,
+        values: Sequence[Array],
+        contrast: LineagePairs | None = None,
+        *,
+        remember: bool = False,
+    ) -> Background:
         """Return the densities without a parent of the cells (n, D_c) of some records.
 
         `contrast` holds the pairs of each of these records and those that it is compared with.
+        With `remember`, log-probabilities are kept for whoever asks again with this background,
+        which takes memory for columns × links × edges.
         """
+        known: dict[tuple[int, int, int, int], Array] | None = {} if remember else None
         K, alone, shares = self.generations, [], []
         for c, (kernel, cells) in enumerate(zip(self.kernels, values, strict=True)):
             if contrast is None or c not in self.contrasted:
@@ -156,7 +167,7 @@ class Lineage:
                 shares.append(None)
                 continue
             links = np.concatenate(
-                [self._log_kernel(stretch, c) for stretch in contrast.stretches], axis=1
+                [self._log_kernel(contrast, s, c, known) for s in contrast.stretches], axis=1
             )
             means = log_means(links, contrast.child, len(cells))
             alone.append(means)
@@ -164,35 +175,62 @@ class Lineage:
             with np.errstate(divide="ignore"):
                 log_number = np.log(number)[contrast.child]
             shares.append(np.exp(links - means[:, contrast.child] - log_number))
-        return Background(tuple(alone), contrast, tuple(shares))
+        return Background(tuple(alone), contrast, tuple(shares), known)
 
-    def _log_kernel(self, stretch: Stretch, c: int) -> Array:
+    def _log_steps(
+        self,
+        pairs: LineagePairs,
+        stretch: Stretch,
+        c: int,
+        k: int,
+        known: dict[tuple[int, int, int, int], Array] | None,
+    ) -> Array:
+        """Return log p_c(child | parent) at k links (n,), from memory if it is there."""
+        key = id(pairs), stretch.rows.start, c, k
+        if known is not None and key in known:
+            return known[key]
+        found = self.kernels[c].log_steps(stretch.columns[c], k, stretch.elapsed)
+        if known is not None:
+            known[key] = found
+        return found
+
+    def _log_kernel(
+        self,
+        pairs: LineagePairs,
+        stretch: Stretch,
+        c: int,
+        known: dict[tuple[int, int, int, int], Array] | None = None,
+    ) -> Array:
         """Return log p_c(child | parent) at each number of links (K, n), −inf for unknown parents.
 
         In the mean over other records those that say nothing about the column do not count.
         """
-        kernel, pairs = self.kernels[c], stretch.columns[c]
         links = np.array(
-            [kernel.log_steps(pairs, k, stretch.elapsed) for k in range(1, self.generations + 1)]
+            [self._log_steps(pairs, stretch, c, k, known) for k in range(1, self.generations + 1)]
         )
-        links[:, kernel.unknown_parents(pairs)] = -np.inf
+        links[:, self.kernels[c].unknown_parents(stretch.columns[c])] = -np.inf
         return links
 
     def _two_ways(
         self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
     ) -> tuple[Array, Array]:
-        """Return log p of following the parent, and of that or the background, at k links."""
-        kernel = self.kernels[c]
-        follows = kernel.log_steps(stretch.columns[c], k, stretch.elapsed)
-        if background.shares[c] is None and self.outlier_shares[c] == 0:
+        """Return log p of following the parent, and of that or the background, at k links.
+
+        Those of contrasted columns are relative to the density without a parent.
+        """
+        kernel, share = self.kernels[c], self.outlier_shares[c]
+        follows = self._log_steps(pairs, stretch, c, k, background.known)
+        relative = background.shares[c] is not None
+        if not relative and share == 0:
             return follows, follows
         alone = background.log_alone[c][k - 1, pairs.child[stretch.rows]]
-        if background.shares[c] is not None:
-            follows = np.where(kernel.unknown_parents(stretch.columns[c]), alone, follows)
-        if self.outlier_shares[c] == 0:
+        if relative:
+            unknown = kernel.unknown_parents(stretch.columns[c])
+            follows, alone = np.where(unknown, 0.0, follows - alone), np.zeros_like(alone)
+        if share == 0:
             return follows, follows
-        follows = follows + np.log1p(-self.outlier_shares[c])
-        return follows, np.logaddexp(follows, alone + np.log(self.outlier_shares[c]))
+        follows = follows + np.log1p(-share)
+        return follows, np.logaddexp(follows, alone + np.log(share))
 
     def _log_column(
         self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
@@ -228,7 +266,9 @@ class Lineage:
         contrast, n = background.contrast, background.log_alone[0].shape[1]
         if contrast is None:
             return np.zeros((self.generations, n))
-        return log_means(self.log_links(contrast, background, self.contrasted), contrast.child, n)
+        plain = replace(self, exponents=None)
+        links = plain.log_links(contrast, background, self.contrasted)
+        return log_means(links, contrast.child, n)
 
     def log_beta(self, pairs: LineagePairs, background: Background) -> Array:
         """Return the log-weight of each edge (E,)."""
@@ -320,11 +360,11 @@ class Lineage:
                 both = [self._two_ways(pairs, stretch, background, c, k + 1) for k in range(K)]
                 follow = here * np.exp([f - either for f, either in both])
                 lost = here - follow
-                if background.shares[c] is not None:
+                shares[c] += float(lost.sum() - self.outlier_shares[c] * here.sum())
+                if background.shares[c] is not None:  # relative to the density without a parent
                     unknown = kernel.unknown_parents(stretch.columns[c])
-                    lost, follow = np.where(unknown, here, lost), np.where(unknown, 0.0, follow)
-                shares[c] += float((here - here * np.exp([f - e for f, e in both])).sum())
-                shares[c] -= float(self.outlier_shares[c] * here.sum())
+                    follow = np.where(unknown, 0.0, follow)
+                    lost = -follow
                 child = pairs.child[stretch.rows]
                 alone += np.array([np.bincount(child, row, minlength=n) for row in lost])
                 kernels[c] += kernel.slopes(stretch.columns[c], follow, stretch.elapsed)
