@@ -20,9 +20,16 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from outtrees.candidates.choices import IndependentChoices, log_sums
-from outtrees.candidates.edges import PossibleEdges
-from outtrees.models.columns import Lineage, LineagePairs
-from outtrees.models.columns.lineage import Background, log_means
+from outtrees.candidates.edges import Constraints, PossibleEdges, all_edges
+from outtrees.candidates.windows import in_order, possible_pairs, windows_of
+from outtrees.inference.stages import Stage, Track
+from outtrees.models.columns import Lineage, LineagePairs, Waiting
+from outtrees.models.columns.lineage import (
+    Background,
+    contrast_pairs,
+    log_means,
+    sample_by_cells,
+)
 from outtrees.trees.candidates import CandidateTrees
 
 Array = NDArray[np.float64]
@@ -34,6 +41,21 @@ Progress = Callable[[int, float], None]
 _ROOT_SHARE, _ROOT_SPREAD = 0.02, 1.5
 _FIRST_SHARES = (0.2, 0.7)  # of outliers, among which a start chooses
 _MOST_PAIRS = 600_000  # beyond, parameters are learned from a sample of the records
+_SAMPLED = 600  # records, at most
+_MOST_SAMPLED = 2_000_000  # pairs of these and their possible parents
+
+# Waiting times that are tried where none is given: so many means, evenly on a logarithmic scale
+# from the typical gap between dates to half of the whole time, with narrow and wide spreads.
+_MEANS, _SPREADS = 8, (0.3, 0.8)
+# Cells that follow each other for other reasons than descent (siblings that fall ill together)
+# also tell waiting times apart, so evidence among them counts for this many nats in all.
+_MOST_EVIDENCE = 10.0
+_FIRST_SPREAD = 0.5  # standard deviation of a wait, in means
+_WORTH_SPREADING = 0.05  # of the best reading's weight: such readings are tried with other spreads
+_LEAST_WEIGHT = 0.02  # of the best reading's weight: readings with less are dropped
+_ROUGH = 12  # steps of the first climb of a reading
+# What a column must add to the log-likelihood, beside one nat for each of its parameters.
+_LEAST_GAIN = 2.0
 _FARTHEST = 15.0  # no parameter moves further than this from its start
 
 
@@ -44,7 +66,8 @@ class Point(NamedTuple):
     log_root: float  # log-weight of an introduction; 0 with a single root
     value: float  # log-likelihood + log-prior
     gain: float  # log p(cells | dates), against cells that do not follow any tree
-    trees: Any
+    converged: bool = False
+    n_iter: int = 0
 
 
 class Problem:
@@ -55,9 +78,9 @@ class Problem:
     values : sequence of arrays (T, D_c)
     edges : PossibleEdges
     roots : {"single", "any"}
-    sampled : bool
-        Whether parameters are learned from a sample of the records which choose their parents
-        independently. Exact where dates are strict; used for large tables.
+    rows : array, optional
+        Of a large table: the records whose edges are listed. They choose their parents
+        independently, as they do wherever dates are strict.
     """
 
     def __init__(
@@ -66,17 +89,17 @@ class Problem:
         values: Sequence[Array],
         edges: PossibleEdges,
         roots: str,
-        *,
-        sampled: bool = False,
+        rows: Index | None = None,
     ) -> None:
-        self.values, self.edges, self.roots, self.sampled = values, edges, roots, sampled
+        self.values, self.edges, self.roots = values, edges, roots
         self.T = len(edges.groups)
-        rows = _sample(values, self.T, 600) if sampled else np.arange(self.T)
+        self.sampled = rows is not None
+        self.independent = self.sampled
+        rows = np.arange(self.T) if rows is None else rows
         self.is_sampled = np.zeros(self.T, dtype=bool)
         self.is_sampled[rows] = True
-        kept = self.is_sampled[edges.child]
-        order = np.argsort(edges.child[kept], kind="stable")
-        self.child, self.parent = edges.child[kept][order], edges.parent[kept][order]
+        order = np.argsort(edges.child, kind="stable")
+        self.child, self.parent = edges.child[order], edges.parent[order]
         self.pairs = lineage.pairs(values, values, self.child, self.parent)
         self.contrast: LineagePairs | None = None
         if lineage.contrasted:
@@ -88,9 +111,8 @@ class Problem:
     def trees(self, log_weight: Array, log_root: Array, which: int = 0) -> Any:
         """Return the distribution over trees with these weights of edges and roots."""
         log_root = np.where(self.edges.root_allowed, log_root, -np.inf)
-        if self.sampled:
-            log_root = np.where(self.is_sampled, log_root, -np.inf)
-            return IndependentChoices(self.child, log_weight, log_root)
+        if self.independent:
+            return IndependentChoices(self.child, log_weight, self._roots_of(log_root))
         trees = CandidateTrees(
             self.child,
             self.parent,
@@ -117,7 +139,7 @@ class Problem:
     def at(self, lineage: Lineage, log_root: float, centre: float) -> tuple[Point, Array]:
         """Return the value at these parameters, and its slopes (lineage's, then log_root's)."""
         dates = [] if lineage.dates is None else [lineage.dates]
-        others = [c for c in range(len(lineage.kernels)) if c not in dates]
+        others = [c for c in lineage.used if c not in dates]
         background = lineage.compared(self.values, self.contrast, remember=True)
         waits = lineage.log_links(self.pairs, background, dates)
         waits = waits + lineage.log_step_weights[:, None]  # (K, E)
@@ -148,7 +170,7 @@ class Problem:
             value -= 0.5 * off**2
             more = float(trees.root_marginals.sum() - bare.root_marginals.sum())
             slopes = np.append(slopes, more - off / _ROOT_SPREAD)
-        return Point(lineage, log_root, value, gain, trees), slopes
+        return Point(lineage, log_root, value, gain), slopes
 
     def _likeness(self, lineage: Lineage, background: Background) -> tuple[Array, Array]:
         """Return log mean_w q_k(u, w) (K, T), and each pair's share of that mean (K, E')."""
@@ -170,8 +192,8 @@ class Problem:
         max_iter: int = 100,
         tol: float = 1e-5,
         progress: Progress | None = None,
-    ) -> tuple[Point, bool, int]:
-        """Return the best parameters above this start, whether the climb ended, and its length."""
+    ) -> Point:
+        """Return the best parameters above this start."""
         centre = self.first_log_root(start)
         free_root = self.roots == "any"
         first = np.append(start.params, log_root) if free_root else start.params
@@ -191,17 +213,17 @@ class Problem:
 
         if not len(first):
             loss(first)
-            return best[0], True, 1
+            return best[0]._replace(converged=True)
         found = minimize(
             loss,
             first,
             jac=True,
             method="L-BFGS-B",
             bounds=[(x - _FARTHEST, x + _FARTHEST) for x in first],
-            options={"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxls": 30}
-            | {"ftol": tol * self.T / max(abs(best[0].value) if best else 1.0, 1.0)},
+            # SciPy compares the gain with the value itself; here it counts for each record.
+            options={"maxiter": max_iter, "ftol": tol * self.T / max(abs(loss(first)[0]), 1.0)},
         )
-        return best[0], bool(found.status != 1), int(found.nit)
+        return best[0]._replace(converged=found.status != 1, n_iter=int(found.nit))
 
     # Starts --------------------------------------------------------------------------------
 
@@ -214,7 +236,8 @@ class Problem:
         log_root = self.first_log_root(lineage)
         waits = lineage.log_waits(self.pairs, lineage.compared(self.values))
         bare = IndependentChoices(self.child, waits, self._roots_of(np.full(self.T, log_root)))
-        for c, kernel in enumerate(lineage.kernels):
+        for c in lineage.used:
+            kernel = lineage.kernels[c]
             if c == lineage.dates or not len(kernel.params):
                 continue
             shares = _FIRST_SHARES if lineage.outlier_shares[c] > 0 else (0.0,)
@@ -267,27 +290,231 @@ def _shares(links: Array, total: Array) -> Array:
     return np.exp(links - np.where(np.isfinite(total), total, 0.0))
 
 
-def contrast_pairs(
-    lineage: Lineage, values: Sequence[Array], groups: Index, rows: Index
-) -> LineagePairs:
-    """Return the pairs of each of these records and the others that it is compared with.
+# Readings ----------------------------------------------------------------------------------
 
-    All others in its group; beyond a thousand records, a thousand of them, the same for all.
+
+class Reading(NamedTuple):
+    """One explanation of a table: its parameters, what they explain, and its weight."""
+
+    weight: float
+    lineage: Lineage
+    log_introduction: float  # log-weight of a root; 0 with a single one
+    gain: float  # log p(cells | dates), against cells that do not follow any tree
+    converged: bool
+    n_iter: int
+
+
+class TableFit(NamedTuple):
+    """The readings of a table, the best first, and the columns that were left out."""
+
+    readings: tuple[Reading, ...]
+    gains: dict[int, float]  # what each column that may be left out adds, nats
+    left_out: tuple[int, ...]
+
+
+def waiting_means(kernel: Waiting, cells: Array) -> list[float]:
+    """Return the mean waiting times that are tried: one if it is given.
+
+    Examples
+    --------
+    >>> days = np.array([[float(t), t, 0, 0] for t in (0, 3, 5, 9, 20)])
+    >>> [round(mean, 1) for mean in waiting_means(Waiting().start(days), days)]
+    [3.0, 3.6, 4.2, 5.0, 6.0, 7.1, 8.4, 10.0]
     """
-    T = len(groups)
-    others = _sample(values, T, 1000)
-    child = np.repeat(rows, len(others))
-    parent = np.tile(others, len(rows))
-    kept = (child != parent) & (groups[child] == groups[parent])
-    return lineage.pairs(values, values, child[kept], parent[kept])
+    if kernel.mean is not None:
+        return [kernel.mean]
+    known = cells[~np.isnan(cells).any(axis=1)]
+    start, end = np.unique(known[:, 0]), np.sort(np.maximum(known[:, 0], known[:, 1]))
+    before = np.searchsorted(end, start, side="left")
+    gaps = (start - end[np.maximum(before - 1, 0)])[before > 0]
+    gap = float(np.median(gaps)) if len(gaps) else 0.0
+    span = float(np.ptp(start)) if len(start) > 1 else 1.0
+    low = max(gap, kernel.unit, 1e-3 * span)
+    return np.geomspace(low, max(span / 2, 2 * low), _MEANS).tolist()
 
 
-def _sample(values: Sequence[Array], T: int, most: int) -> Index:
-    """Return at most so many records, chosen by their cells: their order does not matter."""
-    if most >= T:
-        return np.arange(T)
-    table = np.ascontiguousarray(np.column_stack([np.nan_to_num(v, nan=-1.0) for v in values]))
-    # A mix of all cells that nothing in the table follows: the fractional part of a large multiple.
-    mixed = (table @ np.sin(1e3 * (1.0 + np.arange(table.shape[1])))) * 1e5
-    order = np.lexsort([table[:, 0], mixed - np.floor(mixed)])
-    return np.sort(order[:most])
+def learn(
+    lineage: Lineage,
+    values: Sequence[Array],
+    given: Constraints,
+    roots: str,
+    *,
+    keep: Sequence[int] = (),
+    max_iter: int = 100,
+    tol: float = 1e-5,
+    progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
+    track: Track | None = None,
+) -> TableFit:
+    """Return the readings of a table: what it says about its parents, and how sure that is.
+
+    Where the waiting time is not given, many are tried, from the typical gap between dates to half
+    of the whole time, with narrow and wide spreads: the other columns are fitted for each, and each
+    reading is weighted by what it explains, gains together counting for at most ten nats. Columns
+    that add too little to the best reading are left out one at a time, the weakest first, unless
+    they are to be kept. Only the readings that remain are climbed to the end, over all trees.
+    """
+    say, track = say or (lambda text: None), track or Track()
+    lineage = lineage.start(values)
+    problem = _problem(lineage, values, given, roots)
+    climbs = _Climbs(problem, tol, progress, track)
+    waits = _first_waits(lineage, values)
+    problem.independent = problem.sampled or lineage.dates is not None
+    say("parameters" if len(waits) == 1 else f"parameters for {len(waits)} waiting times")
+    points = climbs.of_waits(lineage, waits, _ROUGH)
+    best = max(points, key=lambda point: point.value)
+    gains: dict[int, float] = {}
+    left_out: list[int] = []
+    while True:
+        optional = [c for c in best.lineage.contrasted if c not in keep]
+        if not optional:
+            break
+        say("what each column adds")
+        without = {c: climbs.up(best.lineage.without(c), best.log_root, _ROUGH) for c in optional}
+        gains |= {c: best.gain - point.gain for c, point in without.items()}
+        bars = {c: _LEAST_GAIN + len(best.lineage.kernels[c].params) + 1 for c in optional}
+        weakest = min(optional, key=lambda c: gains[c] - bars[c])
+        if gains[weakest] >= bars[weakest]:
+            break
+        left_out.append(weakest)
+        best = without[weakest]
+    if left_out:
+        for c in left_out:
+            points = [p._replace(lineage=p.lineage.without(c)) for p in points]
+        points = [climbs.up(p.lineage, p.log_root, _ROUGH) for p in points]
+    points = _spread_out(points, climbs)
+    weights = reading_weights(np.array([point.gain for point in points]))
+    points = [p for p, w in zip(points, weights, strict=True) if w >= _LEAST_WEIGHT * weights.max()]
+    problem.independent = problem.sampled
+    say(f"all trees of {len(problem.child):,} possible edges")
+    points = [climbs.up(p.lineage, p.log_root, max_iter) for p in points]
+    weights = reading_weights(np.array([point.gain for point in points]))
+    order = np.argsort(-weights, kind="stable")
+    readings = tuple(
+        Reading(
+            float(weights[i]),
+            points[i].lineage,
+            points[i].log_root,
+            points[i].gain,
+            points[i].converged,
+            points[i].n_iter,
+        )
+        for i in order
+    )
+    return TableFit(readings, gains, tuple(left_out))
+
+
+def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float, float] | None]:
+    """Return the waiting times (mean, sd) of the first climbs; None where it is given."""
+    if lineage.dates is None:
+        return [None]
+    kernel = lineage.kernels[lineage.dates]
+    assert isinstance(kernel, Waiting)
+    if kernel.table is not None or (kernel.mean is not None and kernel.sd is not None):
+        return [None]
+    means = waiting_means(kernel, values[lineage.dates])
+    return [(mean, kernel.sd or _FIRST_SPREAD * mean) for mean in means]
+
+
+def _spread_out(points: list[Point], climbs: _Climbs) -> list[Point]:
+    """Return the points, and those that matter with narrower and wider waiting times too."""
+    kernels = [p.lineage.kernels[p.lineage.dates] for p in points if p.lineage.dates is not None]
+    if not kernels or any(
+        not isinstance(k, Waiting) or not k.fixed or k.sd is not None for k in kernels
+    ):
+        return points
+    weights = reading_weights(np.array([point.gain for point in points]))
+    result = list(points)
+    for point, weight, kernel in zip(points, weights, kernels, strict=True):
+        if weight < _WORTH_SPREADING * weights.max():
+            continue
+        mean = float(np.exp(kernel.log_mean))
+        for spread in _SPREADS:
+            here = with_wait(point.lineage, mean, spread * mean)
+            result.append(climbs.up(here, point.log_root, _ROUGH))
+    return result
+
+
+def reading_weights(gains: Array) -> Array:
+    """Return the weights of readings with these gains (n,), which sum to 1.
+
+    Examples
+    --------
+    >>> reading_weights(np.array([0.1, 0.0])).round(2), reading_weights(np.array([600.0, 540.0]))
+    (array([0.52, 0.48]), array([0.73105858, 0.26894142]))
+    """
+    top = float(gains.max())
+    scale = min(1.0, _MOST_EVIDENCE / top) if top > 0 else 1.0
+    weights = np.exp(scale * (gains - top))
+    return np.asarray(weights / weights.sum())
+
+
+def _problem(lineage: Lineage, values: Sequence[Array], given: Constraints, roots: str) -> Problem:
+    """Return the table as a problem: whole, or a sample of its records if it is large."""
+    windows = windows_of(lineage, values, given, all_possible=True)
+    T = len(given.groups)
+    n_pairs = int(windows.sizes.sum()) + (T * min(T, 1000) if lineage.contrasted else 0)
+    if n_pairs <= _MOST_PAIRS:
+        edges = all_edges(given)
+        kept = in_order(lineage, values, edges.child, edges.parent)
+        return Problem(
+            lineage,
+            values,
+            edges._replace(child=edges.child[kept], parent=edges.parent[kept]),
+            roots,
+        )
+    most = int(min(_SAMPLED, max(50, _MOST_SAMPLED // max(float(windows.sizes.mean()), 1.0))))
+    rows = np.intersect1d(sample_by_cells(values, most), given.open)
+    child, parent = possible_pairs(lineage, values, given, rows, windows)
+    edges = PossibleEdges(child, parent, given.root_allowed, given.groups)
+    return Problem(lineage, values, edges, roots, rows)
+
+
+class _Climbs:
+    """Climbs in a fixed order, each of which a checkpoint may hold already."""
+
+    def __init__(
+        self, problem: Problem, tol: float, progress: Progress | None, track: Track
+    ) -> None:
+        self.problem, self.tol = problem, tol
+        self.progress, self.track = progress, track
+        self.number = 0
+
+    def up(self, start: Lineage, log_root: float, max_iter: int) -> Point:
+        """Return the end of the climb from this start."""
+        number = self.number
+        self.number += 1
+        kept = self.track.reached(number)
+        if kept is not None:
+            return Point(*kept.parameters)
+        point = self.problem.climb(
+            start, log_root, max_iter=max_iter, tol=self.tol, progress=self.progress
+        )
+        self.track.record(number, Stage(tuple(point), 0.0, (point.value,), True, True))
+        return point
+
+    def of_waits(
+        self, lineage: Lineage, waits: Sequence[tuple[float, float] | None], max_iter: int
+    ) -> list[Point]:
+        """Return the end of a climb for each waiting time, from the best start that is known."""
+        points: list[Point] = []
+        for wait in waits:
+            here = lineage if wait is None else with_wait(lineage, *wait)
+            log_root = self.problem.first_log_root(here)
+            starts = [self.problem.started(here)]
+            if points and wait is not None:
+                best = max(points, key=lambda point: point.value)
+                starts += [with_wait(p.lineage, *wait) for p in (best, points[-1])]
+            values = [self.problem.at(s, log_root, log_root)[0].value for s in starts]
+            points.append(self.up(starts[int(np.argmax(values))], log_root, max_iter))
+        return points
+
+
+def with_wait(lineage: Lineage, mean: float, sd: float) -> Lineage:
+    """Return the lineage with this waiting time."""
+    dates = lineage.dates
+    assert dates is not None  # only tables with dates have a waiting time
+    kernel = lineage.kernels[dates]
+    assert isinstance(kernel, Waiting)
+    kernels = (*lineage.kernels[:dates], kernel.at(mean, sd), *lineage.kernels[dates + 1 :])
+    return replace(lineage, kernels=kernels)

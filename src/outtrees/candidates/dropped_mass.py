@@ -31,7 +31,15 @@ from outtrees.candidates.matrix_search import MatrixCandidates
 from outtrees.candidates.scan import Scanner
 from outtrees.candidates.windows import possible_pairs, windows_of
 from outtrees.models.base import Mutation
-from outtrees.models.columns import Drift, Lineage, Reversion, Sticky, Substitution, Waiting
+from outtrees.models.columns import (
+    Drift,
+    EdgeWeights,
+    Lineage,
+    Reversion,
+    Sticky,
+    Substitution,
+    Waiting,
+)
 from outtrees.models.columns.base import ColumnKernel
 
 Index = NDArray[np.intp]
@@ -245,7 +253,7 @@ def table_dropped_mass(
     edges: PossibleEdges,
     *,
     roots: str = "single",
-    root_rate: float = 0.0,
+    log_introduction: float = 0.0,
     n_records: int = 200,
     most_pairs: int = 1_500_000,
     most_searched: int = 300_000_000,
@@ -280,20 +288,14 @@ def table_dropped_mass(
     enough = np.cumsum(found.sizes[sample]) <= most_pairs
     sample = np.sort(sample[: max(int(enough.sum()), 1)])
     shares = []
-    log_others = np.zeros(T)
+    weights = EdgeWeights(lineage, values, given.groups)
     log_roots = np.full(T, -np.inf)
     if roots == "any":
-        rooted = np.flatnonzero(given.root_allowed)
-        log_roots[rooted] = lineage.log_root([cells[rooted] for cells in values])
-        log_roots += np.log(root_rate)
-        choices = edges.choices
-        if choices is None:
-            choices = np.bincount(edges.child, minlength=T)
-        log_others = np.log1p(-root_rate) - np.log(np.maximum(choices, 1))
+        allowed = given.root_allowed
+        log_roots[allowed] = weights.log_root[allowed] + log_introduction
     for block in found.blocks(sample, _PAIRS_AT_ONCE):
         child, parent = possible_pairs(lineage, values, given, block, found)
-        log_weight = lineage.log_beta(lineage.pairs(values, values, child, parent))
-        log_weight += log_others[child]
+        log_weight = weights.log_beta(child, parent)
         listed = np.isin(child * T + parent, edges.child * T + edges.parent)
         total = np.logaddexp(log_sums(child, log_weight, T), log_roots)[block]
         outside = log_sums(child[~listed], log_weight[~listed], T)[block]
@@ -307,9 +309,8 @@ def table_dropped_mass(
         return _summary(all_shares, n, float(all_shares.mean()))
     bound = None
     if n_pairs <= most_searched and can_be_bounded(lineage, values):
-        log_edges = lineage.log_beta(lineage.pairs(values, values, edges.child, edges.parent))
-        log_edges += log_others[edges.child]
-        bounds = dropped_bounds(lineage, values, given, edges, log_edges, log_others, log_roots)
+        log_edges = weights.log_beta(edges.child, edges.parent)
+        bounds = dropped_bounds(weights, given, edges, log_edges, log_roots)
         has = given.root_allowed & (roots == "any")
         has[edges.child] = True
         bound = float(bounds[has & (given.known == OPEN)].mean())
@@ -321,9 +322,12 @@ def can_be_bounded(lineage: Lineage, values: Sequence[Array]) -> bool:
     """Return whether the scores of a search are upper bounds of the weights, but for a factor.
 
     They are where compiled loops read the cells exactly, or too favourably: not for counts, clocks,
-    K80, matrices, spreads of groups, uncertain or exact times, and waiting times without a peak.
+    K80, matrices, long tails, spreads of groups, uncertain or exact times, and waiting times
+    without a peak; nor where columns are contrasted: the background is then as peaked as parents.
     """
-    return all(_bounded(k, cells) for k, cells in zip(lineage.kernels, values, strict=True))
+    return not lineage.contrasted and all(
+        _bounded(k, cells) for k, cells in zip(lineage.kernels, values, strict=True)
+    )
 
 
 def _bounded(kernel: ColumnKernel, cells: Array) -> bool:
@@ -337,16 +341,18 @@ def _bounded(kernel: ColumnKernel, cells: Array) -> bool:
         return peaked and bool((halves == np.round(halves)).all())
     if isinstance(kernel, Substitution):
         return kernel.model == "JC69"
-    return isinstance(kernel, Sticky | Reversion) or (type(kernel) is Drift and not kernel.clock)
+    if isinstance(kernel, Reversion):
+        return kernel.tail is None
+    return isinstance(kernel, Sticky) or (
+        type(kernel) is Drift and not kernel.clock and kernel.tail is None
+    )
 
 
 def dropped_bounds(
-    lineage: Lineage,
-    values: Sequence[Array],  # one (T, D_c) for each column
+    weights: EdgeWeights,
     given: Constraints,
     edges: PossibleEdges,
     log_edges: Array,  # (E,), log-weights of the candidates
-    log_others: Array,  # (T,), added to log p(child | parent) of each child
     log_roots: Array,  # (T,), −inf where a record cannot be a root
 ) -> Array:
     """Return upper bounds of the share of weight outside the candidates (T,).
@@ -356,10 +362,11 @@ def dropped_bounds(
     parent), a sum over numbers of links of products of two terms for each column with a background,
     so that the others weigh at most n · links · 2^columns · e^s. O(pairs) time, compiled.
     """
+    lineage, values = weights.lineage, weights.values
     T, sought = len(given.groups), given.open
     n = _MORE * max(int(np.bincount(edges.child, minlength=T).max(initial=1)), 1)
     windows = windows_of(lineage, values, given, all_possible=True)
-    best = Scanner(lineage, values, upper=True).best(sought, n, windows, given, far=_FAR)
+    best = Scanner(weights, upper=True).best(sought, n, windows, given, far=_FAR)
     found = np.bincount(best.child, minlength=T)
     top, least = np.full(T, -np.inf), np.full(T, np.inf)
     np.maximum.at(top, best.child, best.score)
@@ -371,12 +378,12 @@ def dropped_bounds(
     left[sought] = np.maximum(best.possible - weighed[sought], 0)
     terms = lineage.generations * 2.0 ** int((np.asarray(lineage.outlier_shares) > 0).sum())
     with np.errstate(divide="ignore"):
-        log_left = np.log(left * terms) + limit + log_others
+        log_left = np.log(left * terms) + limit
     child, parent = best.child[~listed], best.parent[~listed]
     order = np.argsort(child, kind="stable")
     child, parent = child[order], parent[order]
-    log_weight = lineage.log_beta(lineage.pairs(values, values, child, parent))
-    outside = np.logaddexp(log_sums(child, log_weight + log_others[child], T), log_left)
+    log_weight = weights.log_beta(child, parent)
+    outside = np.logaddexp(log_sums(child, log_weight, T), log_left)
     inside = np.logaddexp(log_sums(edges.child, log_edges, T), log_roots)
     total = np.logaddexp(outside, inside)
     share = np.zeros(T)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from outtrees._common.types import Array
 from outtrees.candidates.edges import Constraints
 from outtrees.candidates.windows import Windows
-from outtrees.models.columns import Lineage, Waiting
+from outtrees.models.columns import EdgeWeights, Lineage, Waiting
 from outtrees.models.columns.quick import Gaps, Match, Metric, Quick, Sites
 
 Index = NDArray[np.intp]
@@ -105,15 +105,15 @@ class Scanner:
 
     Parameters
     ----------
-    lineage : Lineage
-        All of its kernels must have a quick form (`Scanner.can`).
-    values : one (T, D_c) for each column
+    weights : EdgeWeights
+        Of a lineage all of whose kernels have a quick form (`Scanner.can`).
     upper : bool
         Whether an unread site of a parent counts as if it agreed, so that no score is too low.
     """
 
-    def __init__(self, lineage: Lineage, values: Sequence[Array], *, upper: bool = False) -> None:
-        self.lineage = lineage
+    def __init__(self, weights: EdgeWeights, *, upper: bool = False) -> None:
+        self.lineage = lineage = weights.lineage
+        values = weights.values
         elapsed = 1.0
         for kernel in lineage.kernels:
             if isinstance(kernel, Waiting) and kernel.table is None:
@@ -124,7 +124,7 @@ class Scanner:
         ]
         if upper:
             quick = [q._replace(unread=0.0) if isinstance(q, Sites) else q for q in quick]
-        two = [self._two(c, cells) for c, cells in enumerate(values)]
+        two = [self._two(c, alone[0]) for c, alone in enumerate(weights.background.log_alone)]
         for q, ways in zip(quick, two, strict=True):
             if isinstance(q, Metric):
                 ways[:, 0] += q.shift
@@ -135,9 +135,8 @@ class Scanner:
         """Return whether all columns have a quick form: all but matrices do."""
         return not any(hasattr(kernel, "matrix") for kernel in lineage.kernels)
 
-    def _two(self, c: int, cells: Array) -> Array:
+    def _two(self, c: int, alone: Array) -> Array:
         """Return log(1 − ε), log ε + log g and log g of each record's cells (T, 3)."""
-        alone = self.lineage.kernels[c].log_alone(cells)
         share = float(self.lineage.outlier_shares[c])
         with np.errstate(divide="ignore"):
             rest = np.log(share) + alone

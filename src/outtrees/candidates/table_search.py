@@ -14,7 +14,7 @@ from outtrees.candidates.links import Parts, linked
 from outtrees.candidates.proposals import Proposals
 from outtrees.candidates.scan import Scanner
 from outtrees.candidates.windows import Windows, in_order, possible_pairs, windows_of
-from outtrees.models.columns import Lineage, Waiting
+from outtrees.models.columns import EdgeWeights, Lineage, Waiting
 
 Index = NDArray[np.intp]
 
@@ -40,6 +40,7 @@ def best_parents(
     given: Constraints,
     n: int,
     children: Index | None = None,
+    weights: EdgeWeights | None = None,
 ) -> Listed:
     """Return the n best possible parents of each record whose parent is not known.
 
@@ -50,11 +51,12 @@ def best_parents(
     """
     sought = given.open if children is None else children
     found = windows_of(lineage, values, given)
+    weights = weights or EdgeWeights(lineage, values, given.groups)
     if found.sizes[sought].sum() > _MOST_PAIRS and Scanner.can(lineage):
-        return _proposed(lineage, values, given, n, sought, found)
+        return _proposed(weights, given, n, sought, found)
     if found.sizes[sought].sum() <= _WORTH_COMPILING or not Scanner.can(lineage):
-        return _exactly(lineage, values, given, n, sought, found)
-    best = Scanner(lineage, values).best(sought, n, found, given)
+        return _exactly(weights, given, n, sought, found)
+    best = Scanner(weights).best(sought, n, found, given)
     order = np.lexsort((best.parent, best.child))
     return Listed(
         best.child[order], best.parent[order], _less_forbidden(best.possible, sought, found, given)
@@ -62,13 +64,9 @@ def best_parents(
 
 
 def _proposed(
-    lineage: Lineage,
-    values: Sequence[Array],
-    given: Constraints,
-    n: int,
-    sought: Index,
-    found: Windows,
+    weights: EdgeWeights, given: Constraints, n: int, sought: Index, found: Windows
 ) -> Listed:
+    lineage, values = weights.lineage, weights.values
     proposals = Proposals(lineage, values, found, 4 * n)
     children, parents = [_EMPTY], [_EMPTY]
     step = max(1, _PAIRS_AT_ONCE // (12 * n))
@@ -78,7 +76,7 @@ def _proposed(
         child, parent = child[kept], parent[kept]
         kept = in_order(lineage, values, child, parent)
         child, parent = child[kept], parent[kept]
-        score = lineage.log_beta(lineage.pairs(values, values, child, parent))
+        score = weights.log_beta(child, parent)
         kept = among_best(child, parent, score, n)
         children.append(child[kept])
         parents.append(parent[kept])
@@ -100,13 +98,9 @@ def _less_forbidden(possible: Index, sought: Index, found: Windows, given: Const
 
 
 def _exactly(
-    lineage: Lineage,
-    values: Sequence[Array],
-    given: Constraints,
-    n: int,
-    sought: Index,
-    found: Windows,
+    weights: EdgeWeights, given: Constraints, n: int, sought: Index, found: Windows
 ) -> Listed:
+    lineage, values = weights.lineage, weights.values
     waiting = next((k for k in lineage.kernels if isinstance(k, Waiting)), None)
     bounded = waiting is not None and waiting.table is not None
     T = len(given.groups)
@@ -114,7 +108,7 @@ def _exactly(
     for block in found.blocks(sought, _PAIRS_AT_ONCE):
         child, parent = possible_pairs(lineage, values, given, block, found)
         possible += np.bincount(child, minlength=T)
-        score = lineage.log_beta(lineage.pairs(values, values, child, parent))
+        score = weights.log_beta(child, parent)
         kept = among_best(child, parent, score, n)
         children.append(child[kept])
         parents.append(parent[kept])
@@ -154,7 +148,8 @@ def table_candidates(
     >>> list(zip(edges.child.tolist(), edges.parent.tolist()))
     [(0, 1), (1, 0), (2, 1), (3, 2)]
     """
-    listed = best_parents(lineage, values, given, n)
+    weights = EdgeWeights(lineage, values, given.groups)
+    listed = best_parents(lineage, values, given, n, weights=weights)
     known_child, known_parent = given.known_edges()
     kept = in_order(lineage, values, known_child, known_parent)
     child = np.concatenate([listed.child, known_child[kept]])
@@ -163,7 +158,7 @@ def table_candidates(
     choices[given.open] = listed.possible
     choices[known_child[kept]] = 1
     if roots == "single":
-        links = _TableLinks(lineage, values, given, n)
+        links = _TableLinks(weights, given, n)
         child, parent = linked(child, parent, len(given.groups), links, _ROUNDS)
     order = np.lexsort((parent, child))
     return PossibleEdges(child[order], parent[order], given.root_allowed, given.groups, choices)
@@ -172,20 +167,18 @@ def table_candidates(
 class _TableLinks:
     """Links to parts of a group that nothing else leads to, but for the part with the root."""
 
-    def __init__(
-        self, lineage: Lineage, values: Sequence[Array], given: Constraints, n: int
-    ) -> None:
-        self._lineage, self._values, self._given, self._n = lineage, values, given, n
-        self._windows = windows_of(lineage, values, given, all_possible=True)
+    def __init__(self, weights: EdgeWeights, given: Constraints, n: int) -> None:
+        self._weights, self._given, self._n = weights, given, n
+        self._windows = windows_of(weights.lineage, weights.values, given, all_possible=True)
 
     def __call__(self, child: Index, parent: Index, parts: Parts) -> tuple[Index, Index]:
-        lineage, values = self._lineage, self._values
+        lineage, values = self._weights.lineage, self._weights.values
         added = [(_EMPTY, _EMPTY)]
         for block in self._windows.blocks(self._sought(parts), _PAIRS_AT_ONCE):
             u, v = possible_pairs(lineage, values, self._given, block, self._windows)
             outside = parts.part[u] != parts.part[v]
             u, v = u[outside], v[outside]
-            score = lineage.log_beta(lineage.pairs(values, values, u, v))
+            score = self._weights.log_beta(u, v)
             kept = among_best(u, v, score, self._n)
             added.append((u[kept], v[kept]))
         more_child, more_parent = (np.concatenate(side) for side in zip(*added, strict=True))

@@ -4,7 +4,7 @@ from outtrees.models.columns.base import ColumnKernel
 from outtrees.models.columns.counts import Counts
 from outtrees.models.columns.drift import Drift
 from outtrees.models.columns.grouped_drift import GroupedDrift
-from outtrees.models.columns.lineage import Lineage, LineagePairs
+from outtrees.models.columns.lineage import EdgeWeights, Lineage, LineagePairs
 from outtrees.models.columns.matrices import Distances, GivenWeights
 from outtrees.models.columns.reversion import Reversion
 from outtrees.models.columns.sticky import Sticky
@@ -16,6 +16,7 @@ __all__ = [
     "Counts",
     "Distances",
     "Drift",
+    "EdgeWeights",
     "GivenWeights",
     "GroupedDrift",
     "Lineage",

@@ -225,9 +225,10 @@ class Drift(CellKernel):
     def quick(self, values: Array, generations: int, elapsed: float) -> Metric:
         """Return the walk as distances; a clock counts as if the typical time had passed.
 
-        A long tail ranks parents at equal times as the normal does.
+        A long tail counts as the normal with its variance.
         """
-        chol = np.linalg.cholesky(self.cov)
+        wider = 1.0 if self.tail is None else self.tail / (self.tail - 2)
+        chol = np.linalg.cholesky(wider * self.cov)
         factors = np.arange(1, generations + 1) + (self.rate * elapsed if self.clock else 0.0)
         steps = np.arange(1, generations + 1)[:, None, None] * self.mean_step
         first, last = self._first(values), self._last(values)

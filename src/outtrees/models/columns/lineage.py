@@ -46,8 +46,8 @@ class Background(NamedTuple):
     log_alone: tuple[Array, ...]  # (K, n) for each column
     contrast: LineagePairs | None  # of each record and those that it is compared with
     shares: tuple[Array | None, ...]  # (K, E') of each such pair in its record's mean
-    # Log-probabilities that were computed already, by list, stretch, column and links.
-    known: dict[tuple[int, int, int, int], Array] | None
+    # What was computed already, by list, stretch, column and links.
+    known: dict[tuple[int, int, int, int], Any] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class Lineage:
     background: bool = True
     _: KW_ONLY
     step_weights: Any = field(default=None, repr=False)  # (K,)
-    outlier_shares: Any = field(default=None, repr=False)  # (C,), ε
+    outlier_shares: Any = field(default=None, repr=False)  # (C,), ε; 1: the column is left out
     exponents: Any = field(default=None, repr=False)  # (C,), λ; None: 1 for all
 
     def start(self, values: Sequence[Array]) -> Self:
@@ -121,7 +121,24 @@ class Lineage:
         """The columns of which only likeness beyond that to all records counts."""
         if self.dates is None:
             return ()
-        return tuple(c for c, kernel in enumerate(self.kernels) if kernel.contrasted)
+        return tuple(c for c in self.used if self.kernels[c].contrasted)
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """The columns that take part."""
+        if self.outlier_shares is None:
+            return tuple(range(len(self.kernels)))
+        return tuple(c for c, share in enumerate(self.outlier_shares) if share < 1)
+
+    @property
+    def _left_out(self) -> set[int]:
+        return set(range(len(self.kernels))) - set(self.used)
+
+    def without(self, column: int) -> Self:
+        """Return the lineage in which a column does not count."""
+        shares = np.array(self.outlier_shares, dtype=np.float64)
+        shares[column] = 1.0
+        return replace(self, outlier_shares=shares)
 
     # Pairs ---------------------------------------------------------------------------------
 
@@ -159,7 +176,7 @@ class Lineage:
         With `remember`, log-probabilities are kept for whoever asks again with this background,
         which takes memory for columns × links × edges.
         """
-        known: dict[tuple[int, int, int, int], Array] | None = {} if remember else None
+        known: dict[tuple[int, int, int, int], Any] | None = {} if remember else None
         K, alone, shares = self.generations, [], []
         for c, (kernel, cells) in enumerate(zip(self.kernels, values, strict=True)):
             if contrast is None or c not in self.contrasted:
@@ -183,12 +200,12 @@ class Lineage:
         stretch: Stretch,
         c: int,
         k: int,
-        known: dict[tuple[int, int, int, int], Array] | None,
+        known: dict[tuple[int, int, int, int], Any] | None,
     ) -> Array:
         """Return log p_c(child | parent) at k links (n,), from memory if it is there."""
         key = id(pairs), stretch.rows.start, c, k
         if known is not None and key in known:
-            return known[key]
+            return np.asarray(known[key])
         found = self.kernels[c].log_steps(stretch.columns[c], k, stretch.elapsed)
         if known is not None:
             known[key] = found
@@ -199,7 +216,7 @@ class Lineage:
         pairs: LineagePairs,
         stretch: Stretch,
         c: int,
-        known: dict[tuple[int, int, int, int], Array] | None = None,
+        known: dict[tuple[int, int, int, int], Any] | None = None,
     ) -> Array:
         """Return log p_c(child | parent) at each number of links (K, n), −inf for unknown parents.
 
@@ -218,6 +235,18 @@ class Lineage:
 
         Those of contrasted columns are relative to the density without a parent.
         """
+        key = id(pairs), stretch.rows.start, c, -k  # the kernel's own logs stand at k
+        if background.known is not None and key in background.known:
+            two: tuple[Array, Array] = background.known[key]
+            return two
+        two = self._two_ways_afresh(pairs, stretch, background, c, k)
+        if background.known is not None:
+            background.known[key] = two
+        return two
+
+    def _two_ways_afresh(
+        self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
+    ) -> tuple[Array, Array]:
         kernel, share = self.kernels[c], self.outlier_shares[c]
         follows = self._log_steps(pairs, stretch, c, k, background.known)
         relative = background.shares[c] is not None
@@ -241,9 +270,9 @@ class Lineage:
 
     def log_columns(self, pairs: LineagePairs, background: Background, k: int) -> Array:
         """Return log p of each column and edge at k links, background included (C, E)."""
-        result = np.empty((len(self.kernels), len(pairs.child)))
+        result = np.zeros((len(self.kernels), len(pairs.child)))
         for stretch in pairs.stretches:
-            for c in range(len(self.kernels)):
+            for c in self.used:
                 result[c, stretch.rows] = self._log_column(pairs, stretch, background, c, k)
         return result
 
@@ -251,7 +280,7 @@ class Lineage:
         self, pairs: LineagePairs, background: Background, columns: Sequence[int] | None = None
     ) -> Array:
         """Return log Π of these columns (all if not given) at each number of links (K, E)."""
-        chosen = range(len(self.kernels)) if columns is None else columns
+        chosen = self.used if columns is None else columns
         result = np.zeros((self.generations, len(pairs.child)))
         for stretch in pairs.stretches:
             for k in range(self.generations):
@@ -270,10 +299,12 @@ class Lineage:
         links = plain.log_links(contrast, background, self.contrasted)
         return log_means(links, contrast.child, n)
 
-    def log_beta(self, pairs: LineagePairs, background: Background) -> Array:
+    def log_beta(
+        self, pairs: LineagePairs, background: Background, log_likeness: Array | None = None
+    ) -> Array:
         """Return the log-weight of each edge (E,)."""
-        links = self.log_links(pairs, background)
-        links = links - self.log_likeness(background)[:, pairs.child]
+        like = self.log_likeness(background) if log_likeness is None else log_likeness
+        links = self.log_links(pairs, background) - like[:, pairs.child]
         return np.asarray(logsumexp(links + self.log_step_weights[:, None], axis=0))
 
     def log_waits(self, pairs: LineagePairs, background: Background) -> Array:
@@ -297,7 +328,7 @@ class Lineage:
 
         That of contrasted columns and of dates is 0: there a root is what an edge is compared with.
         """
-        aside = {*self.contrasted, self.dates}
+        aside = {*self.contrasted, self.dates, *self._left_out}
         rows = [
             np.zeros_like(alone[0]) if c in aside else alone[0]
             for c, alone in enumerate(background.log_alone)
@@ -311,32 +342,32 @@ class Lineage:
     @property
     def params(self) -> Array:
         """All that is learned, without constraints: kernels, outlier shares, weights of links."""
-        shares = [logit(share) for share in self.outlier_shares if share > 0]
+        shares = [logit(self.outlier_shares[c]) for c in self._shared]
         links = self.log_step_weights[1:] - self.log_step_weights[0]
-        return np.concatenate([*(k.params for k in self.kernels), shares, links])
+        return np.concatenate([*(self.kernels[c].params for c in self.used), shares, links])
+
+    @property
+    def _shared(self) -> list[int]:
+        """The columns whose share of outliers is learned."""
+        return [c for c in self.used if self.outlier_shares[c] > 0]
 
     def with_params(self, params: Array) -> Self:
         """Return the lineage with these parameters."""
-        kernels, shares, links = self._parted(params)
-        some = np.array([0.0, *links])
-        weights = np.exp(some - logsumexp(some))
-        open_shares = iter(shares)
+        sizes = [len(self.kernels[c].params) for c in self.used]
+        *parts, own_shares, links = np.split(
+            np.asarray(params, dtype=np.float64), np.cumsum([*sizes, len(self._shared)])
+        )
+        kernels, shares = list(self.kernels), np.array(self.outlier_shares, dtype=np.float64)
+        for c, part in zip(self.used, parts, strict=True):
+            kernels[c] = kernels[c].with_params(part)
+        shares[self._shared] = [share_of(value) for value in own_shares]
+        logs = np.array([0.0, *links])
         return replace(
             self,
-            kernels=tuple(k.with_params(p) for k, p in zip(self.kernels, kernels, strict=True)),
-            outlier_shares=np.array(
-                [share_of(next(open_shares)) if s > 0 else 0.0 for s in self.outlier_shares]
-            ),
-            step_weights=weights,
+            kernels=tuple(kernels),
+            outlier_shares=shares,
+            step_weights=np.exp(logs - logsumexp(logs)),
         )
-
-    def _parted(self, params: Array) -> tuple[list[Array], Array, Array]:
-        """Return the parts of a vector of parameters: kernels', shares', links'."""
-        sizes = [len(k.params) for k in self.kernels]
-        n_shares = int((self.outlier_shares > 0).sum())
-        ends = np.cumsum([*sizes, n_shares])
-        parts = np.split(np.asarray(params, dtype=np.float64), ends)
-        return parts[:-2], parts[-2], parts[-1]
 
     def slopes(
         self,
@@ -349,8 +380,8 @@ class Lineage:
 
         The weights of links are left out: see `slopes_of_links`.
         """
-        chosen = range(len(self.kernels)) if columns is None else columns
-        kernels = [np.zeros(len(k.params)) for k in self.kernels]
+        chosen = self.used if columns is None else columns
+        kernels = {c: np.zeros(len(self.kernels[c].params)) for c in self.used}
         shares = np.zeros(len(self.kernels))
         K, n = self.generations, len(pairs.children[0])
         for c in chosen:
@@ -369,8 +400,8 @@ class Lineage:
                 alone += np.array([np.bincount(child, row, minlength=n) for row in lost])
                 kernels[c] += kernel.slopes(stretch.columns[c], follow, stretch.elapsed)
             kernels[c] += self._slopes_alone(c, pairs.children[c], alone, background)
-        open_shares = shares[np.asarray(self.outlier_shares) > 0]
-        return np.concatenate([*kernels, open_shares, np.zeros(self.generations - 1)])
+        rest = np.zeros(self.generations - 1)
+        return np.concatenate([*kernels.values(), shares[self._shared], rest])
 
     def _slopes_alone(self, c: int, cells: Array, weights: Array, background: Background) -> Array:
         """Return ∂/∂params of Σ weights · log_alone of one column's kernel; weights (K, n)."""
@@ -387,8 +418,10 @@ class Lineage:
         """Return ∂/∂params of Σ weights · log_root (P,); weights (n,)."""
         aside = {*self.contrasted, self.dates}
         kernels = [
-            np.zeros(len(k.params)) if c in aside else k.slopes_alone(v, weights)
-            for c, (k, v) in enumerate(zip(self.kernels, values, strict=True))
+            np.zeros(len(self.kernels[c].params))
+            if c in aside
+            else self.kernels[c].slopes_alone(values[c], weights)
+            for c in self.used
         ]
         rest = len(self.params) - sum(map(len, kernels))
         return np.concatenate([*kernels, np.zeros(rest)])
@@ -407,19 +440,21 @@ class Lineage:
         Half a pseudo-link that is an outlier and half of one that is not, for each column; one
         pseudo-link of one step.
         """
-        shares = self.outlier_shares[self.outlier_shares > 0]
+        shares = self.outlier_shares[self._shared]
         value = _OUTLIER_PRIOR * float((np.log(4 * shares) + np.log1p(-shares)).sum())
         value += float(self.log_step_weights[0])
-        return value + sum(kernel.log_prior() for kernel in self.kernels)
+        return value + sum(self.kernels[c].log_prior() for c in self.used)
 
     def prior_slopes(self) -> Array:
         """Return ∂/∂params of `log_prior` (P,)."""
-        shares = self.outlier_shares[self.outlier_shares > 0]
+        shares = self.outlier_shares[self._shared]
         first = np.zeros(self.generations)
         first[0] = 1.0
         result = self.slopes_of_links(first)
-        n = sum(len(k.params) for k in self.kernels)
-        result[:n] += np.concatenate([np.empty(0), *(k.prior_slopes() for k in self.kernels)])
+        n = sum(len(self.kernels[c].params) for c in self.used)
+        result[:n] += np.concatenate(
+            [np.empty(0), *(self.kernels[c].prior_slopes() for c in self.used)]
+        )
         result[n : n + len(shares)] += _OUTLIER_PRIOR * (1 - 2 * shares)
         return result
 
@@ -457,3 +492,67 @@ def log_means(values: Array, place: Index, n: int) -> Array:
         some = number > 0
         total[some] = safe[some] + np.log(sums[some] / number[some])
     return result
+
+
+class EdgeWeights:
+    """The log-weights that a lineage gives the edges and roots of a table.
+
+    Parameters
+    ----------
+    lineage : Lineage
+    values : one (T, D_c) for each column
+    groups : array of shape (T,)
+        Only records of one group are compared with each other.
+    """
+
+    def __init__(self, lineage: Lineage, values: Sequence[Array], groups: Index) -> None:
+        self.lineage, self.values = lineage, values
+        contrast = None
+        if lineage.contrasted:
+            contrast = contrast_pairs(lineage, values, groups, np.arange(len(groups)))
+        self.background = lineage.compared(values, contrast)
+        self.log_likeness = lineage.log_likeness(self.background)
+
+    @property
+    def log_root(self) -> Array:
+        """The log-density of each record without a parent (T,)."""
+        return self.lineage.log_root(self.background)
+
+    def log_beta(self, child: Index, parent: Index) -> Array:
+        """Return the log-weight of each edge (E,)."""
+        return self.log_beta_pairs(self.lineage.pairs(self.values, self.values, child, parent))
+
+    def log_beta_pairs(self, pairs: LineagePairs) -> Array:
+        """Return the log-weight of each edge (E,)."""
+        return self.lineage.log_beta(pairs, self.background, self.log_likeness)
+
+
+_COMPARED = 1000  # records with which each one is compared, at most
+_MOST_COMPARED = 3_000_000  # pairs of such records
+_LEAST_COMPARED = 100
+
+
+def contrast_pairs(
+    lineage: Lineage, values: Sequence[Array], groups: Index, rows: Index
+) -> LineagePairs:
+    """Return the pairs of each of these records and the others that it is compared with.
+
+    All others in its group; beyond a thousand records a sample, the same for all.
+    """
+    most = max(_LEAST_COMPARED, min(_COMPARED, _MOST_COMPARED // max(len(rows), 1)))
+    others = sample_by_cells(values, most)
+    child, parent = np.repeat(rows, len(others)), np.tile(others, len(rows))
+    kept = (child != parent) & (groups[child] == groups[parent])
+    return lineage.pairs(values, values, child[kept], parent[kept])
+
+
+def sample_by_cells(values: Sequence[Array], most: int) -> Index:
+    """Return at most so many records, chosen by their cells: their order does not matter."""
+    T = len(values[0])
+    if most >= T:
+        return np.arange(T)
+    table = np.column_stack([np.nan_to_num(v, nan=-1.0) for v in values])
+    # A mix of all cells that nothing in the table follows: the fraction of a large multiple.
+    mixed = (table @ np.sin(1e3 * (1.0 + np.arange(table.shape[1])))) * 1e5
+    order = np.lexsort([table[:, 0], mixed - np.floor(mixed)])
+    return np.sort(order[:most])

@@ -149,9 +149,13 @@ class Reversion(CellKernel):
         return Metric(child, kept * values / spread, constant)
 
     def log_prior(self) -> float:
-        """Return the log-density of the spread, the share and the step, up to a constant."""
+        """Return the log-density of the spread, the share and the step, up to a constant.
+
+        Children are not far from the column's mean: where few records come early enough to be
+        parents, a free step would make them likely parents for being unlike the others.
+        """
         share, step, spread = self.params
-        return -0.5 * float((spread / 2.0) ** 2 + (share / 4.0) ** 2 + (step / 30.0) ** 2)
+        return -0.5 * float((spread / 2.0) ** 2 + (share / 4.0) ** 2 + (step / 0.3) ** 2)
 
     def describe(self) -> str:
         """Return which share of the parent's value a child keeps, and the spread.

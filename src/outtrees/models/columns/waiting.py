@@ -77,6 +77,7 @@ class Waiting(CellKernel):
     log_shape: float = 0.0  # of mean² / variance, which is a gamma's shape
     guess: tuple[float, float] = (0.0, 0.0)  # centre of the prior: log_mean, log_shape
     window: float = 1.0
+    fixed: bool = False  # whether the present waiting time is tried as it is
 
     def __post_init__(self) -> None:
         if self.law not in LAWS:
@@ -192,7 +193,7 @@ class Waiting(CellKernel):
 
     @property
     def _free(self) -> tuple[bool, bool]:
-        if self.table is not None:
+        if self.table is not None or self.fixed:
             return False, False
         return self.mean is None, self.sd is None
 
@@ -212,10 +213,10 @@ class Waiting(CellKernel):
         return replace(self, log_mean=log_mean, log_shape=log_shape)
 
     def at(self, mean: float, sd: float) -> Self:
-        """Return the kernel with this waiting time, not to be learned."""
+        """Return the kernel with this waiting time, one of several that are tried."""
         log_mean = float(np.log(mean))
         log_shape = 2 * (log_mean - float(np.log(sd)))
-        return replace(self, mean=mean, sd=sd, log_mean=log_mean, log_shape=log_shape)
+        return replace(self, log_mean=log_mean, log_shape=log_shape, fixed=True)
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return children dated after their parents' end."""
