@@ -26,7 +26,7 @@ from outtrees.ancestry.constraints import known_parents, named
 from outtrees.ancestry.posterior import Posterior, Roots, trees_of
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.errors import NoSpanningTreeError, Option, RecordsError
-from outtrees.models.columns import Lineage, LineagePairs
+from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
 from outtrees.trees.arguments import check_count
 from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.limited import limited_trees
@@ -63,8 +63,11 @@ def calibrated(
     """
     known = known_parents(posterior.records, parents, with_table=False)
     _check(posterior, known)
-    what = posterior.lineage, posterior.values, posterior.pairs, posterior.edges, known
-    law: dict[str, Any] = {"roots": posterior.roots, "root_rate": posterior.root_rate}
+    what = posterior.weights, posterior.pairs, posterior.edges, known
+    law: dict[str, Any] = {
+        "roots": posterior.roots,
+        "log_introduction": posterior.readings[0].log_introduction,
+    }
     if max_children is None:
         return learn_exponents(*what, **law).lineage
     most = check_count(max_children, "max_children", 1)
@@ -85,7 +88,7 @@ def calibrated(
 def _check_limit(posterior: Posterior, known: Mapping[int, int], max_children: int) -> None:
     """Refuse known parents that no tree has, or none that obeys the limit."""
     try:
-        _ = posterior.trees.given(known).log_z
+        _ = posterior.best_trees.given(known).log_z
     except NoSpanningTreeError as error:
         raise named(error, posterior.records) from error
     children = Counter(v for v in known.values() if v >= 0)
@@ -135,14 +138,13 @@ class Learned(NamedTuple):
 
 
 def learn_exponents(
-    lineage: Lineage,
-    values: Sequence[Array],  # one (T, D_c) for each column
+    weights: EdgeWeights,
     pairs: LineagePairs,
     edges: PossibleEdges,
     known: Mapping[int, int],  # child → parent, −1 for a root
     *,
     roots: Roots = "single",
-    root_rate: float = 0.0,
+    log_introduction: float = 0.0,
 ) -> Learned:
     """Return the lineage whose exponents make the known parents most probable.
 
@@ -155,8 +157,8 @@ def learn_exponents(
 
     O(evaluations · 2 sums over all trees), about twenty evaluations.
     """
-    plain = replace(lineage, exponents=None)
-    problem = ExponentProblem(plain, values, pairs, edges, dict(known), roots, root_rate)
+    plain = replace(weights.lineage, exponents=None)
+    problem = ExponentProblem(weights, pairs, edges, dict(known), roots, log_introduction)
 
     def loss(log_exponents: Array) -> tuple[float, Array]:
         value, slope = problem.log_known(np.exp(log_exponents))
@@ -178,14 +180,14 @@ class ExponentProblem:
 
     def __init__(
         self,
-        lineage: Lineage,
-        values: Sequence[Array],
+        weights: EdgeWeights,
         pairs: LineagePairs,
         edges: PossibleEdges,
         known: dict[int, int],
         roots: Roots,
-        root_rate: float,
+        log_introduction: float,
     ) -> None:
+        lineage = replace(weights.lineage, exponents=None)
         names = [type(kernel).__name__ for kernel in lineage.kernels]
         self.kind = np.array([sorted(set(names)).index(name) for name in names])  # (C,)
         self.n_kinds = len(set(names))
@@ -193,17 +195,20 @@ class ExponentProblem:
         with np.errstate(divide="ignore"):
             self.log_links = np.log(lineage.step_weights)  # (K,)
         links = range(1, lineage.generations + 1)
-        rows = np.array([lineage.log_columns(pairs, k) for k in links])  # (K, C, E)
+        background = weights.background
+        rows = np.array([lineage.log_columns(pairs, background, k) for k in links])  # (K, C, E)
+        self.like = weights.log_likeness[:, pairs.child]  # (K, E)
         self.impossible = np.isneginf(rows).any(axis=1)  # (K, E)
         rows[np.isneginf(rows)] = 0.0
         self.rows = np.array([together @ row for row in rows])  # (K, G, E)
-        self.alone = together @ lineage.log_alone(values)  # (G, T)
+        self.alone = together @ lineage.log_alone(background)  # (G, T)
         self.edges, self.known = edges, known
-        self.roots, self.root_rate = roots, root_rate
+        self.roots, self.log_introduction = roots, log_introduction
 
     def trees(self, exponents: Array) -> tuple[CandidateTrees, Array]:
         """Return the trees, and the slopes of the edges' log-weights (G, E)."""
         steps = self.log_links[:, None] + np.einsum("kge,g->ke", self.rows, exponents)
+        steps -= self.like
         steps[self.impossible] = -np.inf
         log_weight = logsumexp(steps, axis=0)
         possible = log_weight > -np.inf
@@ -211,7 +216,7 @@ class ExponentProblem:
         shares[:, possible] = np.exp(steps[:, possible] - log_weight[possible])
         slopes = np.einsum("ke,kge->ge", shares, self.rows)
         log_root = exponents @ self.alone
-        trees = trees_of(self.edges, log_weight, log_root, self.roots, self.root_rate)
+        trees = trees_of(self.edges, log_weight, log_root, self.roots, self.log_introduction)
         return trees, slopes
 
     def log_known(self, exponents: Array) -> tuple[float, Array]:
@@ -252,8 +257,7 @@ class _Group(NamedTuple):
 
 
 def learn_limited_exponents(
-    lineage: Lineage,
-    values: Sequence[Array],  # one (T, D_c) for each column
+    weights: EdgeWeights,
     pairs: LineagePairs,
     edges: PossibleEdges,
     known: Mapping[int, int],  # child → parent, −1 for a root
@@ -263,7 +267,7 @@ def learn_limited_exponents(
     names: Sequence[str],  # of the records, for what cannot be
     n_sweeps: int = 500,
     roots: Roots = "single",
-    root_rate: float = 0.0,
+    log_introduction: float = 0.0,
 ) -> LimitedExponents:
     """Return the lineage whose exponents make the known parents most probable under the limit.
 
@@ -277,8 +281,8 @@ def learn_limited_exponents(
     Groups without known parents teach nothing and are not looked at. 12 rounds, in each of which
     every group with known parents is sampled by `limited_trees` once or twice.
     """
-    plain = replace(lineage, exponents=None)
-    problem = ExponentProblem(plain, values, pairs, edges, dict(known), roots, root_rate)
+    plain = replace(weights.lineage, exponents=None)
+    problem = ExponentProblem(weights, pairs, edges, dict(known), roots, log_introduction)
     groups = _groups_of(edges, known)
     G, x = problem.n_kinds, np.zeros(problem.n_kinds)
     visited, curvatures = [], []

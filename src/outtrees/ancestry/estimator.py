@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.random import as_generator
-from outtrees.ancestry import em, limited_children, report, support
+from outtrees.ancestry import learning, limited_children, report, support
 from outtrees.ancestry.calibration import calibrated
 from outtrees.ancestry.columns import DateOptions, ModelColumn, matrix_column, model_columns
 from outtrees.ancestry.constraints import (
@@ -30,10 +30,12 @@ from outtrees.ancestry.constraints import (
 from outtrees.ancestry.placement import place_table, read_like
 from outtrees.ancestry.posterior import Posterior, Roots
 from outtrees.ancestry.simulation import simulated
-from outtrees.candidates import Constraints, all_edges, constraints
+from outtrees.candidates import Constraints, all_edges, constraints, table_candidates
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
+from outtrees.candidates.edges import PossibleEdges
 from outtrees.candidates.plan import table_plan
-from outtrees.errors import ArgumentError, Message, NoSpanningTreeError, Option, RecordsError
+from outtrees.candidates.windows import in_order
+from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
 from outtrees.io.tables import Table
@@ -61,8 +63,11 @@ class Ancestry(BaseEstimator):
         From a column to "continuous", "categorical", "count", "date", "sequence", "place", "label"
         (a category to be predicted), "parent" (of known parents), "group" (only records of one
         group can be related) or "ignore". Other columns get a kind by their cells.
-    roots : {"single", "any"}
-        One root (in each group), or any number: several introductions.
+    roots : {"auto", "single", "any"}
+        One root (in each group), or any number: several introductions. "auto": any number where
+        the table has dates and no root is given.
+    keep : sequence of str, optional
+        Columns that take part even if they add nothing that tells parents from others.
     generations : int
         Up to generations − 1 unobserved links between parent and child; their weights are learned.
     background : bool
@@ -157,7 +162,8 @@ class Ancestry(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "id": [str, None],
         "kinds": [dict, None],
-        "roots": [StrOptions({"single", "any"})],
+        "roots": [StrOptions({"auto", "single", "any"})],
+        "keep": ["array-like", list, None],
         "generations": [Interval(Integral, 1, 50, closed="both")],
         "background": ["boolean"],
         "strict_dates": ["boolean"],
@@ -187,7 +193,8 @@ class Ancestry(BaseEstimator):
         *,
         id: str | None = None,
         kinds: Mapping[str, str] | None = None,
-        roots: Roots = "single",
+        roots: Literal["auto", "single", "any"] = "auto",
+        keep: Sequence[str] | None = None,
         generations: int = 1,
         background: bool = True,
         strict_dates: bool = True,
@@ -214,6 +221,7 @@ class Ancestry(BaseEstimator):
         self.id = id
         self.kinds = kinds
         self.roots = roots
+        self.keep = keep
         self.generations = generations
         self.background = background
         self.strict_dates = strict_dates
@@ -283,75 +291,120 @@ class Ancestry(BaseEstimator):
         try:
             given = self._constraints()
             refuse_late_parents(self.table_, columns, given, self.until)
-            fit = self._fitted_lineage(columns, given, plan.way, checkpoint)
+            fit = self._learned(columns, given, checkpoint)
+            self.edges_ = self._edges(fit, given, plan.way)
+            self.readings_ = list(fit.readings)
+            self.column_names_ = [column.name for column in columns]
+            self.column_values_ = [column.values for column in columns]
+            self.column_gains_ = {columns[c].name: gain for c, gain in fit.gains.items()}
+            self.left_out_ = [columns[c].name for c in fit.left_out]
+            self.limited_exponents_: dict[int, Array] = {}
+            self._posterior = None
+            _ = self.fitted.best_trees.log_z
         except NoSpanningTreeError as error:
             raise named(error, self.table_) from error
-        self.lineage_ = fit.lineage
-        self.root_rate_ = fit.root_rate
-        self.objectives_ = fit.objectives
-        self.n_iter_ = fit.n_iter
-        self.converged_ = fit.converged
-        self.column_names_ = [column.name for column in columns]
-        self.column_values_ = [column.values for column in columns]
-        self.edges_ = fit.edges
-        self.limited_exponents_: dict[int, Array] = {}
-        self._posterior = self._new_posterior().with_computed(fit.pairs, fit.trees)
+        main = fit.readings[0]
+        self.objectives_ = list(main.objectives)
+        self.n_iter_ = main.n_iter
+        self.converged_ = main.converged
         self.dropped_mass_ = None
         if plan.way == "knn":
             self._say("probability of parents that are no candidates")
             self.dropped_mass_ = self._dropped_mass(given)
         facts = report.FitFacts(
-            fit.converged, fit.n_iter, self.dropped_mass_, self.root is not None, self._dates
+            main.converged, main.n_iter, self.dropped_mass_, self.root is not None, self._dates
         )
         self.warnings_ = [plan.why] * bool(plan.why) + report.fit_warnings(self.fitted, facts)
-        if not fit.converged:
+        if not main.converged:
             warnings.warn(
-                Message(
-                    f"the fit had not converged after {self.max_iter} iterations; raise ",
-                    Option("max_iter"),
-                ),
+                f"the fit had not converged after {self.max_iter} iterations; raise max_iter",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
-    def _fitted_lineage(
+    def _learned(
         self,
         columns: Sequence[ModelColumn],
         given: Constraints,
-        way: str,
         checkpoint: str | os.PathLike[str] | None,
-    ) -> em.LineageFit:
-        """Return the lineage fitted to all pairs ("dense") or to candidates ("knn")."""
+    ) -> learning.TableFit:
+        """Return the readings of the table."""
         kernels = tuple(column.kernel for column in columns)
         lineage = Lineage(kernels, self.generations, self.background)
-        values = [column.values for column in columns]
-        options: dict[str, Any] = {"roots": self.roots, "max_iter": self.max_iter, "tol": self.tol}
+        names = [column.name for column in columns]
+        kept = None
         if checkpoint is not None:
             settings = {
-                **options,
-                "way": way,
-                "n_candidates": self.n_candidates,
+                "roots": self._roots,
+                "keep": list(self._kept(names)),
+                "max_iter": self.max_iter,
+                "tol": self.tol,
                 # All other settings are in the columns and the constraints already.
                 "columns": list(map(tuple, columns)),
                 "given": tuple(given),
             }
-            options["checkpoint"] = em.lineage_checkpoint(checkpoint, settings, lineage)
-        options["progress"] = self.progress
-        if way == "knn":
-            return em.fit_candidates(
-                lineage, values, given, self.n_candidates, say=self._say, **options
-            )
-        return em.fit_lineage(lineage, values, all_edges(given), **options)
+            kept = learning.lineage_checkpoint(checkpoint, settings, lineage)
+        return learning.learn(
+            lineage,
+            [column.values for column in columns],
+            given,
+            self._roots,
+            keep=[names.index(name) for name in self._kept(names)],
+            max_iter=self.max_iter,
+            tol=self.tol,
+            progress=self.progress,
+            say=self._say,
+            checkpoint=kept,
+        )
+
+    def _kept(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the columns that are not to be left out."""
+        for name in self.keep or ():
+            if name not in names:
+                raise RecordsError(
+                    f"keep must name columns that take part, such as {names[0]!r}; got {name!r}. "
+                    "Correct the name."
+                )
+        return tuple(self.keep or ())
+
+    @property
+    def _roots(self) -> Roots:
+        """How many roots there are: any number where dates tell parents from children."""
+        if self.roots != "auto":
+            return self.roots
+        aside = (self.until, self.censored)
+        dated = any(c.kind == "date" and c.name not in aside for c in self.table_.columns)
+        return "any" if dated and self.root is None else "single"
+
+    def _edges(self, fit: learning.TableFit, given: Constraints, way: str) -> PossibleEdges:
+        """Return all possible edges ("dense"), or the candidates of all readings ("knn")."""
+        values = [np.asarray(v) for v in fit.values]
+        if way == "dense":
+            edges = all_edges(given)
+            possible = [
+                in_order(r.lineage, values, edges.child, edges.parent) for r in fit.readings
+            ]
+            kept = np.any(possible, axis=0)
+            return edges._replace(child=edges.child[kept], parent=edges.parent[kept])
+        self._say(f"candidate parents of {len(given.groups):,} records")
+        found = [
+            table_candidates(r.lineage, values, given, self.n_candidates, self._roots)
+            for r in fit.readings
+        ]
+        T = len(given.groups)
+        coded = np.unique(np.concatenate([e.child * T + e.parent for e in found]))
+        return found[0]._replace(child=coded // T, parent=coded % T)
 
     def _dropped_mass(self, given: Constraints) -> DroppedMass:
+        main = self.readings_[0]
         return table_dropped_mass(
-            self.lineage_,
+            main.lineage,
             self.column_values_,
             given,
             self.edges_,
-            roots=self.roots,
-            root_rate=self.root_rate_,
+            roots=self._roots,
+            log_introduction=main.log_introduction,
         )
 
     def _say(self, text: str) -> None:
@@ -445,23 +498,28 @@ class Ancestry(BaseEstimator):
         `fit` keeps the trees that it computed; a model that was loaded or copied computes them when
         first asked.
         """
-        check_is_fitted(self, "lineage_")
+        check_is_fitted(self, "readings_")
         kept: Posterior | None = getattr(self, "_posterior", None)
-        known = kept is not None and kept.lineage is self.lineage_
-        if kept is None or not known or kept.root_rate != self.root_rate_:
-            kept = self._posterior = self._new_posterior()
+        if kept is None:
+            kept = self._posterior = Posterior(
+                self.table_,
+                tuple(self.column_names_),
+                tuple(self.column_values_),
+                tuple(self.readings_),
+                self.edges_,
+                self._roots,
+            )
         return kept
 
-    def _new_posterior(self) -> Posterior:
-        return Posterior(
-            self.table_,
-            tuple(self.column_names_),
-            tuple(self.column_values_),
-            self.lineage_,
-            self.edges_,
-            self.roots,
-            self.root_rate_,
-        )
+    @property
+    def lineage_(self) -> Lineage:
+        """The fitted changes of all columns, in the best reading."""
+        return self.fitted.lineage
+
+    @property
+    def root_rate_(self) -> float:
+        """The expected share of records without a parent."""
+        return float(self.fitted.trees.root_marginals.mean())
 
     def calibrate(
         self,
@@ -506,7 +564,7 @@ class Ancestry(BaseEstimator):
             }
             return self
         self._posterior = self.fitted.with_exponents(lineage.exponents)
-        self.lineage_ = self._posterior.lineage
+        self.readings_ = list(self._posterior.readings)
         if getattr(self, "dropped_mass_", None) is not None:
             self.dropped_mass_ = self._dropped_mass(self._constraints())
         return self
@@ -519,7 +577,7 @@ class Ancestry(BaseEstimator):
         return as_generator(self.random_state if random_state is None else random_state)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "lineage_")
+        return hasattr(self, "readings_")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_posterior": None}
@@ -560,10 +618,11 @@ class Ancestry(BaseEstimator):
 
     @property
     def log_likelihood_(self) -> float:
-        """Log Z of the records: the log of the sum over all trees, columns counting as fitted."""
-        if self.lineage_.exponents is None:
-            return self.fitted.trees.log_z
-        return self.fitted.with_exponents(None).trees.log_z
+        """Log p(cells | dates) of the best reading, against cells that do not follow any tree.
+
+        log Z(all columns) − log Z(dates): 0 where no column tells parents from others.
+        """
+        return self.readings_[0].gain
 
     @property
     def records_(self) -> Table:
@@ -609,9 +668,41 @@ class Ancestry(BaseEstimator):
         known = known_parents(self.records, parent, with_table=False)
         return support.what_if_table(self.fitted, known, min_change)
 
-    def column_evidence(self) -> Table:
-        """Return what each column contributes; see `outtrees.ancestry.support.evidence_table`."""
-        return support.evidence_table(self.fitted)
+    def column_evidence(self, n_shuffles: int = 3, random_state: Any = None) -> Table:
+        """Return what each column says about parents: column, gain, error, alone, outliers, used.
+
+        `gain`: nats that the table gains over one in which this column is shuffled among the
+        records, everything fitted again; `error` is its standard error over n_shuffles shuffles.
+        `alone`: nats that the column gains when it is the only one beside the dates. `outliers`:
+        the share of cells that do not follow their parent. `used`: whether the column takes part.
+        """
+        check_count(n_shuffles, "n_shuffles", 1)
+        posterior, rng = self.fitted, self._generator(random_state)
+        found = learning.column_evidence(
+            posterior.readings[0],
+            posterior.values,
+            self._constraints(),
+            posterior.roots,
+            n_shuffles,
+            rng,
+        )
+        rows: dict[str, list[Any]] = {
+            key: [] for key in ("column", "gain", "error", "alone", "outliers", "used")
+        }
+        for c, evidence in found.items():
+            share = float(posterior.lineage.outlier_shares[c])
+            cells = [posterior.names[c], *evidence, share, share < 1]
+            for key, cell in zip(rows, cells, strict=True):
+                rows[key].append(cell)
+        return Table(rows)
+
+    def readings(self) -> Table:
+        """Return the competing explanations: waiting time, gain, weight, and how they differ.
+
+        `gain` is log p(cells | dates); `weight` is what the reading counts for in all supports;
+        `differ` is the number of records whose best parent differs from that of the first reading.
+        """
+        return support.readings_table(self.fitted)
 
     def place(
         self,

@@ -10,8 +10,9 @@ climbs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from scipy.special import logsumexp
 from outtrees.candidates.choices import IndependentChoices, log_sums
 from outtrees.candidates.edges import Constraints, PossibleEdges, all_edges
 from outtrees.candidates.windows import in_order, possible_pairs, windows_of
-from outtrees.inference.stages import Stage, Track
+from outtrees.inference.checkpoint import Checkpoint, digest
 from outtrees.models.columns import Lineage, LineagePairs, Waiting
 from outtrees.models.columns.lineage import (
     Background,
@@ -66,6 +67,7 @@ class Point(NamedTuple):
     log_root: float  # log-weight of an introduction; 0 with a single root
     value: float  # log-likelihood + log-prior
     gain: float  # log p(cells | dates), against cells that do not follow any tree
+    objectives: tuple[float, ...] = ()
     converged: bool = False
     n_iter: int = 0
 
@@ -198,22 +200,21 @@ class Problem:
         free_root = self.roots == "any"
         first = np.append(start.params, log_root) if free_root else start.params
         best: list[Point] = []
-        count = 0
+        trace: list[float] = []
 
         def loss(theta: Array) -> tuple[float, Array]:
-            nonlocal count
             lineage = start.with_params(theta[:-1] if free_root else theta)
             point, slopes = self.at(lineage, float(theta[-1]) if free_root else 0.0, centre)
-            count += 1
             if not best or point.value > best[0].value:
                 best[:] = [point]
+            trace.append(best[0].value)
             if progress is not None:
-                progress(count, point.value)
+                progress(len(trace), best[0].value)
             return -point.value, -slopes
 
         if not len(first):
             loss(first)
-            return best[0]._replace(converged=True)
+            return best[0]._replace(objectives=tuple(trace), converged=True)
         found = minimize(
             loss,
             first,
@@ -223,7 +224,9 @@ class Problem:
             # SciPy compares the gain with the value itself; here it counts for each record.
             options={"maxiter": max_iter, "ftol": tol * self.T / max(abs(loss(first)[0]), 1.0)},
         )
-        return best[0]._replace(converged=found.status != 1, n_iter=int(found.nit))
+        return best[0]._replace(
+            objectives=tuple(trace), converged=found.status != 1, n_iter=int(found.nit)
+        )
 
     # Starts --------------------------------------------------------------------------------
 
@@ -293,13 +296,15 @@ def _shares(links: Array, total: Array) -> Array:
 # Readings ----------------------------------------------------------------------------------
 
 
-class Reading(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Reading:
     """One explanation of a table: its parameters, what they explain, and its weight."""
 
     weight: float
     lineage: Lineage
     log_introduction: float  # log-weight of a root; 0 with a single one
     gain: float  # log p(cells | dates), against cells that do not follow any tree
+    objectives: tuple[float, ...]  # the best log-likelihood + log-prior after each evaluation
     converged: bool
     n_iter: int
 
@@ -310,6 +315,7 @@ class TableFit(NamedTuple):
     readings: tuple[Reading, ...]
     gains: dict[int, float]  # what each column that may be left out adds, nats
     left_out: tuple[int, ...]
+    values: tuple[Array, ...]  # the cells of each column
 
 
 def waiting_means(kernel: Waiting, cells: Array) -> list[float]:
@@ -344,7 +350,7 @@ def learn(
     tol: float = 1e-5,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
-    track: Track | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> TableFit:
     """Return the readings of a table: what it says about its parents, and how sure that is.
 
@@ -354,10 +360,10 @@ def learn(
     that add too little to the best reading are left out one at a time, the weakest first, unless
     they are to be kept. Only the readings that remain are climbed to the end, over all trees.
     """
-    say, track = say or (lambda text: None), track or Track()
+    say = say or (lambda text: None)
     lineage = lineage.start(values)
     problem = _problem(lineage, values, given, roots)
-    climbs = _Climbs(problem, tol, progress, track)
+    climbs = _Climbs(problem, tol, progress, checkpoint or Checkpoint())
     waits = _first_waits(lineage, values)
     problem.independent = problem.sampled or lineage.dates is not None
     say("parameters" if len(waits) == 1 else f"parameters for {len(waits)} waiting times")
@@ -396,12 +402,13 @@ def learn(
             points[i].lineage,
             points[i].log_root,
             points[i].gain,
+            points[i].objectives,
             points[i].converged,
             points[i].n_iter,
         )
         for i in order
     )
-    return TableFit(readings, gains, tuple(left_out))
+    return TableFit(readings, gains, tuple(left_out), tuple(values))
 
 
 def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float, float] | None]:
@@ -474,23 +481,21 @@ class _Climbs:
     """Climbs in a fixed order, each of which a checkpoint may hold already."""
 
     def __init__(
-        self, problem: Problem, tol: float, progress: Progress | None, track: Track
+        self, problem: Problem, tol: float, progress: Progress | None, checkpoint: Checkpoint
     ) -> None:
         self.problem, self.tol = problem, tol
-        self.progress, self.track = progress, track
-        self.number = 0
+        self.progress, self.checkpoint = progress, checkpoint
 
     def up(self, start: Lineage, log_root: float, max_iter: int) -> Point:
         """Return the end of the climb from this start."""
-        number = self.number
-        self.number += 1
-        kept = self.track.reached(number)
+        number = self.checkpoint.begin()
+        kept: Point | None = self.checkpoint.reached(number)
         if kept is not None:
-            return Point(*kept.parameters)
+            return kept
         point = self.problem.climb(
             start, log_root, max_iter=max_iter, tol=self.tol, progress=self.progress
         )
-        self.track.record(number, Stage(tuple(point), 0.0, (point.value,), True, True))
+        self.checkpoint.record(number, point)
         return point
 
     def of_waits(
@@ -518,3 +523,107 @@ def with_wait(lineage: Lineage, mean: float, sd: float) -> Lineage:
     assert isinstance(kernel, Waiting)
     kernels = (*lineage.kernels[:dates], kernel.at(mean, sd), *lineage.kernels[dates + 1 :])
     return replace(lineage, kernels=kernels)
+
+
+# Evidence ----------------------------------------------------------------------------------
+
+
+class Evidence(NamedTuple):
+    """What one column says about parents, in nats."""
+
+    over_shuffled: float  # what the table gains over one in which the column is shuffled
+    error: float  # its standard error, by the shuffles
+    alone: float  # what the column gains by itself, beside the dates
+
+
+def column_evidence(
+    reading: Reading,
+    values: Sequence[Array],
+    given: Constraints,
+    roots: str,
+    n_shuffles: int,
+    rng: np.random.Generator,
+) -> dict[int, Evidence]:
+    """Return the evidence of each column but the dates, with the reading's waiting time.
+
+    Each column is shuffled by itself among the records of a group, and everything is fitted
+    again. A column that says nothing gains as much when it is shuffled.
+    """
+    dates = reading.lineage.dates
+    columns = [c for c in range(len(values)) if c != dates]
+
+    def best(lineage: Lineage, cells: Sequence[Array]) -> float:
+        problem = _problem(lineage, cells, given, roots)
+        problem.independent = problem.sampled or dates is not None
+        start = problem.started(lineage)
+        return problem.climb(start, problem.first_log_root(start), max_iter=_ROUGH).gain
+
+    whole = replace(reading.lineage, outlier_shares=_some_share(reading.lineage))
+    full = best(whole, values)
+    found = {}
+    for c in columns:
+        shuffled = []
+        for _ in range(n_shuffles):
+            cells = list(values)
+            cells[c] = _shuffled(values[c], given.groups, rng)
+            shuffled.append(full - best(_restarted(whole, c, cells[c]), cells))
+        one = whole
+        for other in columns:
+            one = one if other == c else one.without(other)
+        error = float(np.std(shuffled, ddof=1) / np.sqrt(n_shuffles)) if n_shuffles > 1 else 0.0
+        found[c] = Evidence(float(np.mean(shuffled)), error, best(one, values))
+    return found
+
+
+def _some_share(lineage: Lineage) -> Array:
+    """Return the outlier shares, those of columns that were left out at their start."""
+    shares = np.asarray(lineage.outlier_shares, dtype=np.float64)
+    return np.where(shares >= 1, _FIRST_SHARES[0], shares)
+
+
+def _restarted(lineage: Lineage, c: int, cells: Array) -> Lineage:
+    """Return the lineage whose column starts anew with other cells."""
+    kernels = list(lineage.kernels)
+    kernels[c] = kernels[c].start(cells)
+    return replace(lineage, kernels=tuple(kernels))
+
+
+def _shuffled(cells: Array, groups: Index, rng: np.random.Generator) -> Array:
+    result = cells.copy()
+    for group in np.unique(groups):
+        rows = np.flatnonzero(groups == group)
+        result[rows] = cells[rng.permutation(rows)]
+    return result
+
+
+# Checkpoints -------------------------------------------------------------------------------
+
+
+def lineage_checkpoint(
+    path: str | os.PathLike[str], settings: dict[str, Any], lineage: Lineage
+) -> Checkpoint:
+    """Return the checkpoint of a table's fit in a file; its stages are the ends of climbs.
+
+    Matrices of distances or weights do not change, and would be most of the file: they are left
+    out, and put back from `lineage`.
+
+    Parameters
+    ----------
+    settings : dict
+        Everything that the fit depends on, besides the lineage.
+    """
+
+    def with_matrices(point: Point, matrices: Sequence[Any]) -> Point:
+        kernels = tuple(
+            replace(kernel, matrix=matrix) if hasattr(kernel, "matrix") else kernel  # type: ignore[type-var]  # kernels are dataclasses
+            for kernel, matrix in zip(point.lineage.kernels, matrices, strict=True)
+        )
+        return point._replace(lineage=replace(point.lineage, kernels=kernels))
+
+    given = [getattr(kernel, "matrix", None) for kernel in lineage.kernels]
+    return Checkpoint.in_file(
+        path,
+        digest({**settings, "lineage": lineage}),
+        lambda fields: with_matrices(Point(*fields), given),
+        pack=lambda point: tuple(with_matrices(point, [None] * len(given))),
+    )

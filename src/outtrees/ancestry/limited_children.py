@@ -34,9 +34,9 @@ def limited_supports(
     """Return the supports if no record has more than `max_children` children.
 
     Group by group: what one group's records do says nothing of another's. Where no record of a
-    group has more possible children than that, its supports are exact.
+    group has more possible children than that, its supports are exact. By the best reading.
     """
-    trees, T = posterior.trees, len(posterior.records)
+    trees, T = posterior.best_trees, len(posterior.records)
     groups = posterior.edges.groups
     edges, roots = trees.edge_marginals.copy(), trees.root_marginals.copy()
     edge_errors, root_errors = np.zeros_like(edges), np.zeros_like(roots)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from outtrees.ancestry.columns import DateOptions, date_cells
 from outtrees.ancestry.posterior import Posterior
@@ -44,12 +43,11 @@ def place_table(
     for low in range(0, len(new), step):
         some = slice(low, low + step)
         values = [cells[some] for cells in new_values]
-        table = _log_weights(posterior, values, None if new_groups is None else new_groups[some])
-        for name, logs in zip(new.ids[some], table, strict=True):
-            if np.isneginf(logs).all():
+        table = _supports(posterior, values, None if new_groups is None else new_groups[some])
+        for name, support in zip(new.ids[some], table, strict=True):
+            if not support.any():
                 lost.append(name)
                 continue
-            support = np.exp(logs - logsumexp(logs))
             order = np.argsort(-support, kind="stable")
             kept = (support[order] >= min_support) & (support[order] > 0)
             for rank, v in enumerate(order[kept].tolist(), start=1):
@@ -67,28 +65,38 @@ def place_table(
     return Table(rows)
 
 
-def _log_weights(
-    posterior: Posterior, new_values: Sequence[Array], new_groups: Index | None
-) -> Array:
-    """Return the log-weights of all fitted records as parents, and of being a root (n, T + 1)."""
+def _supports(posterior: Posterior, new_values: Sequence[Array], new_groups: Index | None) -> Array:
+    """Return the support of all fitted records as parents, and of being a root (n, T + 1).
+
+    All readings together; 0 in every column for a record that has no possible parent.
+    """
     n, T = len(new_values[0]), len(posterior.records)
     child, parent = (side.ravel() for side in np.indices((n, T)))
-    possible = np.ones(n * T, dtype=bool)
+    within = np.ones(n * T, dtype=bool)
     if new_groups is not None:
-        possible &= new_groups[child] == posterior.edges.groups[parent]
+        within &= new_groups[child] == posterior.edges.groups[parent]
+    possible = within.copy()
     columns = zip(posterior.lineage.kernels, new_values, posterior.values, strict=True)
     for kernel, new, old in columns:
         if isinstance(kernel, Waiting):
             possible &= kernel.possible(new, old, child, parent)
-    child, parent = child[possible], parent[possible]
-    pairs = posterior.lineage.pairs(new_values, posterior.values, child, parent)
-    table = np.full((n, T + 1), -np.inf)
-    table[child, parent] = posterior.lineage.log_beta(pairs)
-    if posterior.roots == "any":
-        choices = np.maximum(np.bincount(child, minlength=n), 1)
-        table[:, :T] += (np.log1p(-posterior.root_rate) - np.log(choices))[:, None]
-        table[:, T] = posterior.lineage.log_root(new_values) + np.log(posterior.root_rate)
-    return table
+    result = np.zeros((n, T + 1))
+    for reading in posterior.readings:
+        lineage = reading.lineage
+        pairs = lineage.pairs(new_values, posterior.values, child[possible], parent[possible])
+        contrast = None
+        if lineage.contrasted:
+            contrast = lineage.pairs(new_values, posterior.values, child[within], parent[within])
+        background = lineage.compared(new_values, contrast)
+        table = np.full((n, T + 1), -np.inf)
+        table[child[possible], parent[possible]] = lineage.log_beta(pairs, background)
+        if posterior.roots == "any":
+            table[:, T] = lineage.log_root(background) + reading.log_introduction
+        top = table.max(axis=1, keepdims=True)
+        some = np.isfinite(top[:, 0])
+        shares = np.exp(table[some] - top[some])
+        result[some] += reading.weight * shares / shares.sum(axis=1, keepdims=True)
+    return result
 
 
 # New records, read and coded as the fitted ones ------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Self
@@ -11,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from outtrees.ancestry.learning import Reading
 from outtrees.candidates.edges import PossibleEdges
-from outtrees.models.columns import Lineage, LineagePairs
+from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
 from outtrees.records import Column, Records
 from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.distribution import Consensus, Tree
+from outtrees.trees.mixture import OutTreeMixture
 from outtrees.trees.sparse.plans import Plan
 
 Array = NDArray[np.float64]
@@ -23,40 +24,19 @@ Index = NDArray[np.intp]
 Roots = Literal["single", "any"]
 
 
-def weighed_trees(
-    lineage: Lineage,
-    values: Sequence[Array],  # one (T, D_c) for each column
-    edges: PossibleEdges,
-    pairs: LineagePairs,  # of these edges
-    roots: Roots,
-    root_rate: float,
-    plan: Plan | None = None,
-) -> CandidateTrees:
-    """Return the distribution over trees that the lineage gives the possible edges."""
-    log_weight, log_root = lineage.log_beta(pairs), lineage.log_root(values)
-    return trees_of(edges, log_weight, log_root, roots, root_rate, plan)
-
-
 def trees_of(
     edges: PossibleEdges,
     log_weight: Array,  # (E,)
     log_root: Array,  # (T,)
     roots: Roots,
-    root_rate: float,
+    log_introduction: float,
     plan: Plan | None = None,
 ) -> CandidateTrees:
     """Return the distribution over trees for these log-weights.
 
-    With roots="any" a record is a root with probability `root_rate`, and otherwise chooses among
-    all its possible parents, those that are no candidates included.
+    With roots="any", `log_introduction` is what being a root weighs beside the waiting times.
     """
-    log_root = np.where(edges.root_allowed, log_root, -np.inf)
-    if roots == "any":
-        choices = edges.choices
-        if choices is None:
-            choices = np.bincount(edges.child, minlength=len(log_root))
-        log_weight = log_weight + np.log1p(-root_rate) - np.log(choices[edges.child])
-        log_root = log_root + np.log(root_rate)
+    log_root = np.where(edges.root_allowed, log_root + log_introduction, -np.inf)
     return CandidateTrees(
         edges.child, edges.parent, log_weight, log_root, groups=edges.groups, roots=roots, plan=plan
     )
@@ -64,25 +44,27 @@ def trees_of(
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Records, their fitted lineage, and what follows from it, computed when first asked for."""
+    """Records, the readings of their table, and what follows, computed when first asked for."""
 
     records: Records
     names: tuple[str, ...]  # of the columns in the model
     values: tuple[Array, ...]  # their cells
-    lineage: Lineage
+    readings: tuple[Reading, ...]  # the best first
     edges: PossibleEdges  # in a possible order of dates
     roots: Roots
-    root_rate: float
 
-    def with_computed(self, pairs: LineagePairs, trees: CandidateTrees) -> Self:
-        """Return the same posterior, which keeps what its fit has computed already."""
-        result = replace(self)
-        vars(result).update(pairs=pairs, trees=trees)  # where cached_property looks for them
-        return result
+    @property
+    def lineage(self) -> Lineage:
+        """The parameters of the best reading."""
+        return self.readings[0].lineage
 
     def with_exponents(self, exponents: Array | None) -> Self:
         """Return the posterior in which columns count with other exponents (C,), None: once."""
-        result = replace(self, lineage=replace(self.lineage, exponents=exponents))
+        changed = tuple(
+            replace(reading, lineage=replace(reading.lineage, exponents=exponents))
+            for reading in self.readings
+        )
+        result = replace(self, readings=changed)
         vars(result).update(pairs=self.pairs)  # no parameter changes them
         return result
 
@@ -92,23 +74,43 @@ class Posterior:
         return self.lineage.pairs(self.values, self.values, self.edges.child, self.edges.parent)
 
     @cached_property
+    def weights(self) -> EdgeWeights:
+        """What the best reading weighs edges by."""
+        return EdgeWeights(self.lineage, self.values, self.edges.groups)
+
+    @cached_property
     def log_weight(self) -> Array:
-        """Log p(child | parent) of each possible edge (E,)."""
-        return self.lineage.log_beta(self.pairs)
+        """Log-weight of each possible edge in the best reading (E,)."""
+        return self.weights.log_beta_pairs(self.pairs)
 
     @cached_property
     def log_root(self) -> Array:
-        """The log-density of each record without a parent (T,)."""
-        return self.lineage.log_root(self.values)
+        """The log-density of each record without a parent in the best reading (T,)."""
+        return self.weights.log_root
 
     @cached_property
-    def trees(self) -> CandidateTrees:
-        """The distribution over trees."""
+    def best_trees(self) -> CandidateTrees:
+        """The distribution over trees of the best reading."""
         return self.trees_for(self.log_weight, self.log_root)
+
+    @cached_property
+    def trees(self) -> CandidateTrees | OutTreeMixture:
+        """The distribution over trees, all readings together."""
+        if len(self.readings) == 1:
+            return self.best_trees
+        parts = [self.best_trees]
+        for reading in self.readings[1:]:
+            found = EdgeWeights(reading.lineage, self.values, self.edges.groups)
+            log_weight = found.log_beta_pairs(self.pairs)
+            introduction = reading.log_introduction
+            parts.append(trees_of(self.edges, log_weight, found.log_root, self.roots, introduction))
+        weights = [reading.weight for reading in self.readings]
+        return OutTreeMixture(parts, weights, self.edges.groups)
 
     def trees_for(self, log_weight: Array, log_root: Array) -> CandidateTrees:
         """Return the distribution over trees for other weights of the same edges."""
-        return trees_of(self.edges, log_weight, log_root, self.roots, self.root_rate)
+        introduction = self.readings[0].log_introduction
+        return trees_of(self.edges, log_weight, log_root, self.roots, introduction)
 
     @cached_property
     def consensus(self) -> Consensus:
@@ -131,7 +133,7 @@ class Posterior:
         """Log p of each column and edge, over all numbers of links (C, E)."""
         steps = np.array(
             [
-                self.lineage.log_columns(self.pairs, k)
+                self.lineage.log_columns(self.pairs, self.weights.background, k)
                 for k in range(1, self.lineage.generations + 1)
             ]
         )
@@ -142,7 +144,7 @@ class Posterior:
     @cached_property
     def log_alone(self) -> Array:
         """Log-density of each column and record without a parent (C, T)."""
-        return self.lineage.log_alone(self.values)
+        return self.lineage.log_alone(self.weights.background)
 
     @cached_property
     def expected_children(self) -> Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 
 from outtrees import __version__
 from outtrees.ancestry.columns import DateOptions
@@ -16,10 +18,9 @@ from outtrees.ancestry.support import log_density, ranked_parents
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.errors import Message, Option
-from outtrees.models.columns import Lineage, LineagePairs, Waiting
+from outtrees.models.columns import Waiting
 from outtrees.records import Column
 from outtrees.records.column import counted
-from outtrees.trees.candidates import CandidateTrees
 from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
 
 Array = NDArray[np.float64]
@@ -59,7 +60,9 @@ def parameter_sentences(
         posterior.names, lineage.kernels, lineage.outlier_shares, strict=True
     ):
         text = f"{name}: {kernel.describe()}".replace(" units of time", f" {unit}")
-        if share > 0:
+        if share == 1:
+            text = f"{name}: left out, since it adds nothing that tells parents from others"
+        elif share > 0:
             text += f"; {share:.1%} of the cells do not follow their parent"
         sentences.append(text + ".")
     if lineage.exponents is not None:
@@ -70,8 +73,7 @@ def parameter_sentences(
     if posterior.roots == "any":
         expected = float(posterior.trees.root_marginals.sum())
         sentences.append(
-            f"{expected:.2f} records are expected to be roots (each with probability "
-            f"{posterior.root_rate:.3g} beforehand)."
+            f"{expected:.2f} of {len(posterior.records)} records are expected to be roots."
         )
     for limit, exponents in limited_exponents.items():
         sentences.append(exponent_sentence(posterior.names, exponents, limit))
@@ -146,7 +148,7 @@ def _about_the_fit(facts: FitFacts) -> Iterator[str]:
 
 def _about_columns(posterior: Posterior) -> Iterator[str]:
     for name, share in zip(posterior.names, posterior.lineage.outlier_shares, strict=True):
-        if share > 0.5:
+        if 0.9 < share < 1:
             yield (
                 f"Column {name!r} hardly follows the tree ({share:.0%} of its cells do not); it "
                 "says little about parents."
@@ -230,7 +232,7 @@ def _about_links(posterior: Posterior) -> Iterator[str]:
     K = posterior.lineage.generations
     gain = 0.0
     if K < _MOST_LINKS:
-        gain = missing_links(posterior.lineage, posterior.pairs, posterior.trees)
+        gain = missing_links(posterior)
     if gain > _GAIN:
         yield Message(
             f"Some records look further from their parents than {counted(K, 'link')}: with ",
@@ -240,22 +242,42 @@ def _about_links(posterior: Posterior) -> Iterator[str]:
         )
 
 
-def missing_links(lineage: Lineage, pairs: LineagePairs, trees: CandidateTrees) -> float:
+def missing_links(posterior: Posterior) -> float:
     """Return a lower bound of what one more unobserved link would add to the log-likelihood.
 
-        max_w Σ_edges marginal · log(1 − w + w · p(x_u | x_v, K + 1 links) / p(x_u | x_v)),
+        max_w Σ_edges marginal · log(1 − w + w · β(K + 1 links) / β) − log Z(dates, w) / Z(dates)
 
-    which is how far an EM step for its weight alone would rise (Jensen). O(edges · columns) time,
-    O(edges) memory.
+    which is how far an EM step for its weight alone would rise (Jensen); records choose their
+    parents independently in the second term. O(edges · columns) time, O(edges) memory.
     """
-    more = lineage.log_links(pairs, lineage.generations + 1)
-    marginals = trees.edge_marginals
-    used = marginals > 0
-    ratio = (more - lineage.log_beta(pairs))[used]
+    K, lineage = posterior.lineage.generations, posterior.lineage
+    longer = replace(lineage, generations=K + 1, step_weights=np.append(lineage.step_weights, 0.0))
+    background = longer.compared(posterior.values, posterior.weights.background.contrast)
+    pairs, T = posterior.pairs, len(posterior.records)
+    dates = [] if lineage.dates is None else [lineage.dates]
+    waits = longer.log_links(pairs, background, dates)
+    links = longer.log_links(pairs, background) - longer.log_likeness(background)[:, pairs.child]
+    with np.errstate(divide="ignore"):
+        log_w = np.log(lineage.step_weights)[:, None]
+    now, now_wait = logsumexp(links[:K] + log_w, axis=0), logsumexp(waits[:K] + log_w, axis=0)
+    marginals = posterior.best_trees.edge_marginals
+    used = (marginals > 0) & np.isfinite(now)
+    ratio = links[K, used] - now[used]
+    order = np.argsort(pairs.child, kind="stable")
+    child = pairs.child[order]
+    introduction = np.full(T, posterior.readings[0].log_introduction)
+    if posterior.roots == "single":
+        introduction = np.where(np.bincount(child, minlength=T) > 0, -np.inf, 0.0)
+
+    def log_dates(w: float) -> float:
+        both = np.logaddexp(np.log1p(-w) + now_wait, np.log(w) + waits[K])[order]
+        return float(np.logaddexp(log_sums(child, both, T), introduction).sum())
 
     def loss(w: float) -> float:
-        return -float(marginals[used] @ np.logaddexp(np.log1p(-w), np.log(w) + ratio))
+        gain = float(marginals[used] @ np.logaddexp(np.log1p(-w), np.log(w) + ratio))
+        return log_dates(w) - before - gain
 
+    before = log_dates(1e-12)
     best = minimize_scalar(loss, bounds=(1e-9, 0.999), method="bounded")
     return max(0.0, -float(best.fun))
 

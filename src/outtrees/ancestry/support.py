@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from outtrees.ancestry.posterior import Posterior
 from outtrees.candidates.choices import log_sums
 from outtrees.inference.messages import draw_states
 from outtrees.io.tables import Table
-from outtrees.models.columns import Sticky
+from outtrees.models.columns import Sticky, Waiting
+from outtrees.trees.mixture import OutTreeMixture
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -128,41 +128,31 @@ def what_if_table(posterior: Posterior, known: Mapping[int, int], min_change: fl
     )
 
 
-def evidence_table(posterior: Posterior) -> Table:
-    """Return what each column contributes: column, nats, right_without, outliers.
-
-    `nats`: how much better the parents explain the cells than no parent does, for each record, on
-    average over the trees. `right_without`: the expected share of right parents without the column
-    (parameters unchanged); the lower, the more the answer depends on the column. `outliers`: the
-    share of cells that do not follow their parent.
-    """
-    T = len(posterior.records)
-    marginals = posterior.trees.edge_marginals
-    used = marginals > 0
-    rows: dict[str, list[Any]] = {"column": [], "nats": [], "right_without": [], "outliers": []}
-    for c, name in enumerate(posterior.names):
-        log_column, alone = posterior.log_columns[c], posterior.log_alone[c]
-        gain = log_column[used] - alone[posterior.edges.child[used]]
-        without = np.where(np.isfinite(log_column), posterior.log_weight - log_column, -np.inf)
-        if posterior.lineage.generations > 1:
-            without = _weight_without(posterior, c)
-        trees = posterior.trees_for(without, posterior.log_root - alone)
-        rows["column"].append(name)
-        rows["nats"].append(float(marginals[used] @ gain) / T)
-        rows["right_without"].append(trees.consensus().expected_right / T)
-        rows["outliers"].append(float(posterior.lineage.outlier_shares[c]))
+def readings_table(posterior: Posterior) -> Table:
+    """Return one row for each reading: waiting time, gain, weight, and how many parents differ."""
+    trees = posterior.trees
+    parts = trees.parts if isinstance(trees, OutTreeMixture) else (trees,)
+    tops = [_best_parents(posterior, part.edge_marginals, part.root_marginals) for part in parts]
+    rows: dict[str, list[Any]] = {
+        key: [] for key in ("waiting_mean", "waiting_sd", "gain", "weight", "differ")
+    }
+    for reading, top in zip(posterior.readings, tops, strict=True):
+        dates = reading.lineage.dates
+        mean, sd = float("nan"), float("nan")
+        if dates is not None:
+            kernel = reading.lineage.kernels[dates]
+            assert isinstance(kernel, Waiting)
+            mean, sd = kernel.moments
+        cells = [mean, sd, reading.gain, reading.weight, int((top != tops[0]).sum())]
+        for key, cell in zip(rows, cells, strict=True):
+            rows[key].append(cell)
     return Table(rows)
 
 
-def _weight_without(posterior: Posterior, c: int) -> Array:
-    """Return the log-weights of the edges without column c; links keep their weights."""
-    steps = []
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(posterior.lineage.step_weights)
-    for k in range(1, posterior.lineage.generations + 1):
-        others = np.delete(posterior.lineage.log_columns(posterior.pairs, k), c, axis=0)
-        steps.append(log_weights[k - 1] + others.sum(axis=0))
-    return np.asarray(logsumexp(np.array(steps), axis=0))
+def _best_parents(posterior: Posterior, edges: Array, roots: Array) -> Index:
+    """Return the likeliest parent of each record (T,), −1 for none."""
+    order = ranked(posterior, edges, roots)
+    return order.parent[order.rank == 1]
 
 
 def labels_table(posterior: Posterior, n_trees: int, rng: np.random.Generator) -> Table:

@@ -60,6 +60,7 @@ CLASSES: dict[str, str] = {
     "GivenWeights": "outtrees.models.columns.matrices",
     "GroupedDrift": "outtrees.models.columns.grouped_drift",
     "Lineage": "outtrees.models.columns.lineage",
+    "Reading": "outtrees.ancestry.learning",
     "PossibleEdges": "outtrees.candidates.edges",
     "Reversion": "outtrees.models.columns.reversion",
     "Sticky": "outtrees.models.columns.sticky",

@@ -212,6 +212,16 @@ class Waiting(CellKernel):
             log_shape = 2 * (log_mean - float(np.log(self.sd)))
         return replace(self, log_mean=log_mean, log_shape=log_shape)
 
+    @property
+    def moments(self) -> tuple[float, float]:
+        """The mean and standard deviation of one wait."""
+        if self.table is not None:
+            days = np.arange(len(self._chances))
+            mean = float(days @ self._chances)
+            return mean, float(np.sqrt((days - mean) ** 2 @ self._chances))
+        mean = float(np.exp(self.log_mean))
+        return mean, mean * float(np.exp(-self.log_shape / 2))
+
     def at(self, mean: float, sd: float) -> Self:
         """Return the kernel with this waiting time, one of several that are tried."""
         log_mean = float(np.log(mean))
