@@ -299,7 +299,7 @@ class Ancestry(BaseEstimator):
             self.column_gains_ = {columns[c].name: gain for c, gain in fit.gains.items()}
             self.left_out_ = [columns[c].name for c in fit.left_out]
             self.limited_exponents_: dict[int, Array] = {}
-            self._posterior = None
+            self._posterior: Posterior | None = None
             _ = self.fitted.best_trees.log_z
         except NoSpanningTreeError as error:
             raise named(error, self.table_) from error
@@ -563,8 +563,8 @@ class Ancestry(BaseEstimator):
                 int(max_children): lineage.exponents,
             }
             return self
-        self._posterior = self.fitted.with_exponents(lineage.exponents)
-        self.readings_ = list(self._posterior.readings)
+        changed = self.fitted.with_exponents(lineage.exponents)
+        self._posterior, self.readings_ = changed, list(changed.readings)
         if getattr(self, "dropped_mass_", None) is not None:
             self.dropped_mass_ = self._dropped_mass(self._constraints())
         return self

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from outtrees.trees.candidates import CandidateTrees
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Progress = Callable[[int, float], None]
+Roots = Literal["single", "any"]
 
 # An introduction is as likely beforehand as this share of all that an average record's possible
 # parents weigh together; a factor of e^1.5 either way is within one standard deviation.
@@ -90,7 +91,7 @@ class Problem:
         lineage: Lineage,
         values: Sequence[Array],
         edges: PossibleEdges,
-        roots: str,
+        roots: Roots,
         rows: Index | None = None,
     ) -> None:
         self.values, self.edges, self.roots = values, edges, roots
@@ -336,14 +337,14 @@ def waiting_means(kernel: Waiting, cells: Array) -> list[float]:
     gap = float(np.median(gaps)) if len(gaps) else 0.0
     span = float(np.ptp(start)) if len(start) > 1 else 1.0
     low = max(gap, kernel.unit, 1e-3 * span)
-    return np.geomspace(low, max(span / 2, 2 * low), _MEANS).tolist()
+    return [float(mean) for mean in np.geomspace(low, max(span / 2, 2 * low), _MEANS)]
 
 
 def learn(
     lineage: Lineage,
     values: Sequence[Array],
     given: Constraints,
-    roots: str,
+    roots: Roots,
     *,
     keep: Sequence[int] = (),
     max_iter: int = 100,
@@ -435,7 +436,8 @@ def _spread_out(points: list[Point], climbs: _Climbs) -> list[Point]:
     for point, weight, kernel in zip(points, weights, kernels, strict=True):
         if weight < _WORTH_SPREADING * weights.max():
             continue
-        mean = float(np.exp(kernel.log_mean))
+        assert isinstance(kernel, Waiting)
+        mean = kernel.moments[0]
         for spread in _SPREADS:
             here = with_wait(point.lineage, mean, spread * mean)
             result.append(climbs.up(here, point.log_root, _ROUGH))
@@ -456,7 +458,9 @@ def reading_weights(gains: Array) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def _problem(lineage: Lineage, values: Sequence[Array], given: Constraints, roots: str) -> Problem:
+def _problem(
+    lineage: Lineage, values: Sequence[Array], given: Constraints, roots: Roots
+) -> Problem:
     """Return the table as a problem: whole, or a sample of its records if it is large."""
     windows = windows_of(lineage, values, given, all_possible=True)
     T = len(given.groups)
@@ -540,7 +544,7 @@ def column_evidence(
     reading: Reading,
     values: Sequence[Array],
     given: Constraints,
-    roots: str,
+    roots: Roots,
     n_shuffles: int,
     rng: np.random.Generator,
 ) -> dict[int, Evidence]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from outtrees.ancestry.learning import Reading
+from outtrees.ancestry.learning import Reading, Roots
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
 from outtrees.records import Column, Records
@@ -21,7 +21,6 @@ from outtrees.trees.sparse.plans import Plan
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-Roots = Literal["single", "any"]
 
 
 def trees_of(

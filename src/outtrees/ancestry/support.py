@@ -152,7 +152,7 @@ def readings_table(posterior: Posterior) -> Table:
 def _best_parents(posterior: Posterior, edges: Array, roots: Array) -> Index:
     """Return the likeliest parent of each record (T,), −1 for none."""
     order = ranked(posterior, edges, roots)
-    return order.parent[order.rank == 1]
+    return np.asarray(order.parent[order.rank == 1])
 
 
 def labels_table(posterior: Posterior, n_trees: int, rng: np.random.Generator) -> Table:
