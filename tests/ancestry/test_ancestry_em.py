@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outtrees.ancestry.em import fit_lineage
 
 from lineages import random_table
 from oracles.enumeration import EnumeratedDistribution
 from outtrees import NoSpanningTreeError
-from outtrees.ancestry.em import fit_lineage
 from outtrees.ancestry.posterior import weighed_trees
 from outtrees.candidates import possible_edges
 from outtrees.models.columns import Counts, Drift, Lineage, Sticky, Substitution, Waiting

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from outtrees.ancestry.em import fit_candidates, fit_lineage
 
 from lineages import random_table
-from outtrees.ancestry.em import fit_candidates, fit_lineage
 from outtrees.ancestry.posterior import trees_of
 from outtrees.candidates import all_edges, constraints, in_order, table_candidates, table_search
 from outtrees.candidates.dropped_mass import table_dropped_mass

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from outtrees.ancestry.em import fit_lineage
 
 from outtrees import Ancestry
-from outtrees.ancestry.em import fit_lineage
 from outtrees.ancestry.posterior import weighed_trees
 from outtrees.ancestry.report import missing_links
 from outtrees.candidates import possible_edges

@@ -4,9 +4,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+from outtrees.ancestry.em import fit_lineage
 
 from lineages import random_table
-from outtrees.ancestry.em import fit_lineage
 from outtrees.candidates import possible_edges
 from outtrees.candidates.matrix_search import joined, nearest_parents
 from outtrees.datasets import make_spiral

@@ -23,7 +23,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from outtrees.ancestry.constraints import known_parents, named
-from outtrees.ancestry.posterior import Posterior, Roots, trees_of
+from outtrees.ancestry.learning import Roots
+from outtrees.ancestry.posterior import Posterior, trees_of
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.errors import NoSpanningTreeError, Option, RecordsError
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs

@@ -27,8 +27,9 @@ from outtrees.ancestry.constraints import (
     refuse_late_parents,
     row_of,
 )
+from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.placement import place_table, read_like
-from outtrees.ancestry.posterior import Posterior, Roots
+from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.simulation import simulated
 from outtrees.candidates import Constraints, all_edges, constraints, table_candidates
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass

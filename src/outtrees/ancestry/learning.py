@@ -363,7 +363,7 @@ def learn(
     """
     say = say or (lambda text: None)
     lineage = lineage.start(values)
-    problem = _problem(lineage, values, given, roots)
+    problem = _problem_of(lineage, values, given, roots)
     climbs = _Climbs(problem, tol, progress, checkpoint or Checkpoint())
     waits = _first_waits(lineage, values)
     problem.independent = problem.sampled or lineage.dates is not None
@@ -458,10 +458,10 @@ def reading_weights(gains: Array) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def _problem(
+def _problem_of(
     lineage: Lineage, values: Sequence[Array], given: Constraints, roots: Roots
 ) -> Problem:
-    """Return the table as a problem: whole, or a sample of its records if it is large."""
+    """Return the problem of the whole table, or of a sample of its records if it is large."""
     windows = windows_of(lineage, values, given, all_possible=True)
     T = len(given.groups)
     n_pairs = int(windows.sizes.sum()) + (T * min(T, 1000) if lineage.contrasted else 0)
@@ -557,7 +557,7 @@ def column_evidence(
     columns = [c for c in range(len(values)) if c != dates]
 
     def best(lineage: Lineage, cells: Sequence[Array]) -> float:
-        problem = _problem(lineage, cells, given, roots)
+        problem = _problem_of(lineage, cells, given, roots)
         problem.independent = problem.sampled or dates is not None
         start = problem.started(lineage)
         return problem.climb(start, problem.first_log_root(start), max_iter=_ROUGH).gain
