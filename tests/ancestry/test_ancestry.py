@@ -329,7 +329,7 @@ def test_pandas_in_and_out(outbreak):
         ({"forbidden": ["r1r2"]}, r"\(child, parent\) pairs"),
         ({"until": "ward"}, "column of dates like 'day'"),
         ({"generation_time": [0.0, -1.0]}, "numbers ≥ 0 with a positive sum"),
-        ({"kinds": KINDS | {"weight": "date"}}, "'day', 'weight' are dates"),
+        ({"kinds": KINDS | {"day": "date", "weight": "date"}}, "'day', 'weight' are dates"),
         ({"roots": "many"}, "The 'roots' parameter of Ancestry must be a str among"),
         ({"generations": 0}, "The 'generations' parameter of Ancestry must be an int"),
     ],

@@ -300,10 +300,11 @@ def test_nothing_but_the_error_with_json(outtrees, tmp_path):
 
 def test_waiting_times_without_dates(refused, write, table):
     times = write("w.csv", "0.5\n0.5\n")
-    line = refused("ancestry", table, "--generation-time", times)
+    number = ("--kind", "day=continuous")  # by its name it would be a date
+    line = refused("ancestry", table, *number, "--generation-time", times)
     assert line.startswith("--generation-time needs dates, but no column holds any; name one with")
     assert "--date (columns: 'day', 'a', 'b')" in line
-    assert "--waiting-mean needs dates" in refused("ancestry", table, "--waiting-mean", 3)
+    assert "--waiting-mean needs dates" in refused("ancestry", table, *number, "--waiting-mean", 3)
 
 
 def test_marks_of_unknown_cells(outtrees, write):

@@ -42,6 +42,7 @@ from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv,
 from outtrees.io.tables import Table
 from outtrees.models.columns import Lineage
 from outtrees.records import Records, read_records
+from outtrees.records.evidence import as_evidence
 from outtrees.trees.arguments import check_count
 from outtrees.views.report import write_report
 from outtrees.views.report_data import ReportData
@@ -291,7 +292,7 @@ class Ancestry(BaseEstimator):
             )
         try:
             given = self._constraints()
-            refuse_late_parents(self.table_, columns, given, self.until)
+            refuse_late_parents(self.table_, columns, given, self._dates.until)
             fit = self._learned(columns, given, checkpoint)
             self.edges_ = self._edges(fit, given, plan.way)
             self.readings_ = list(fit.readings)
@@ -434,15 +435,16 @@ class Ancestry(BaseEstimator):
                     "identities of these records differ only within groups; fit each group on its "
                     "own with fit_populations"
                 )
-            return table
+            return as_evidence(table, (self.until, self.censored))
         kinds = dict(self.kinds or {})
         if self.until is not None:
             kinds.setdefault(self.until, "date")
         if self.censored is not None:
             kinds.setdefault(self.censored, "categorical")
-        return read_records(
+        records = read_records(
             table, id=self.id, kinds=kinds, sequences=sequences, unsequenced=unsequenced
         )
+        return as_evidence(records, (self.until, self.censored))
 
     @property
     def _dates(self) -> DateOptions:
@@ -451,7 +453,7 @@ class Ancestry(BaseEstimator):
             chances = np.asarray(self.generation_time, dtype=np.float64)
             table = chances / chances.sum()
         return DateOptions(
-            self.until,
+            self.until or self.table_.until,
             self.censored,
             self.date_uncertainty,
             self.waiting_mean,

@@ -24,6 +24,7 @@ from outtrees.io.tables import Table, to_csv
 from outtrees.parallel import RunFolder, run_units_into
 from outtrees.records import Records, read_records
 from outtrees.records.column import first_ten
+from outtrees.records.evidence import as_evidence
 
 PARENTS, LABELS, POPULATIONS = "parents.csv", "labels.csv", "populations.csv"
 
@@ -212,7 +213,7 @@ def _read(
     for name, kind in ((ancestry.until, "date"), (ancestry.censored, "categorical")):
         if name is not None:
             kinds.setdefault(name, kind)
-    return read_records(
+    records = read_records(
         table,
         id=ancestry.id,
         kinds=kinds,
@@ -220,6 +221,7 @@ def _read(
         unsequenced=unsequenced,
         unique_within="group",
     )
+    return as_evidence(records, (ancestry.until, ancestry.censored))
 
 
 def _settings(ancestry: Ancestry, min_support: float) -> dict[str, Any]:

@@ -246,7 +246,10 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
     """Return everything that the options name, read and matched by identity."""
+    from outtrees.records.evidence import as_evidence
+
     records = load_records(options, unique_within, **_roles(options))
+    records = as_evidence(records, (options["until"], options["censored"]))
     notes, table = [], None
     if options["generation_time"] is not None:
         table, sentence = read_generation_time(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from outtrees.errors import Option, RecordsError
 from outtrees.records.column import KINDS, ROLES, Column, first_ten, quoted
 from outtrees.records.frames import IN_MEMORY
 from outtrees.records.kinds import infer_kind, make_column
+from outtrees.records.names import names_records, words
 from outtrees.records.numbers import is_number
 from outtrees.records.places import find_places, is_geographic, read_place
 from outtrees.records.records import Records
@@ -17,7 +17,8 @@ from outtrees.records.sequences import check_unique
 from outtrees.records.table import Table
 
 _IDENTITIES = "holds identities; if these are known parents: kind parent (--parent-column)"
-_PARENT_WORDS = {"parent", "mother", "infector", "ancestor"}
+_PARENT_WORDS = {"parent", "mother", "father", "infector", "ancestor", "biter", "advisor"}
+_NOBODY = ("0", "0.0", "-1", "-1.0")  # what stands for an unknown parent where parents are numbers
 _PARENT_NAMES = ("parent", "known_parent", "known parent")
 Cells = Mapping[str, list[str]]
 
@@ -42,6 +43,7 @@ def from_table(
     }
     roles = [] if why is None else [(id_column or "(row names)", "id", why)]
     grouped = _places(table, cells, asked, places, missing)
+    wanted = {**asked, **dict.fromkeys(coordinates, "place")}
     first_of = {names[0]: place for place, names in grouped.items()}
     in_place = {name for names in grouped.values() for name in names}
     parents: dict[int, int] = {}
@@ -49,7 +51,7 @@ def from_table(
     columns: list[Column] = []
     for name, column in cells.items():
         if name in first_of:
-            columns.append(_place(table, first_of[name], grouped, cells, asked, missing))
+            columns.append(_place(table, first_of[name], grouped, cells, wanted, missing))
         if name in in_place:
             continue
         kind, reason = _kind(name, column, asked, ids, missing)
@@ -141,6 +143,8 @@ def _identities(
             name, why = free[0], "first column, text, all different"
         elif free[:1] == [*table.names[:1]] and _counts_rows(free, table.cells[0]):
             name, why = free[0], "first column, counts the rows"
+        elif (number := _numbered(table, free, homes)) is not None:
+            name, why = number, f"called {number}, whole numbers, all different"
         else:
             return [str(row + 1) for row in range(len(table))], None, None
     cells = table.cells[table.names.index(name)]
@@ -156,6 +160,22 @@ def _are_names(cells: list[str], homes: list[str]) -> bool:
         and not any(is_number(cell) for cell in distinct)
         and infer_kind("", cells, list(range(len(cells))))[0] in ("ignore", "categorical")
     )
+
+
+def _numbered(table: Table, names: Sequence[str], homes: list[str]) -> str | None:
+    """Return the first column of whole numbers that all differ and is called an identity."""
+    for name in names:
+        cells = table.cells[table.names.index(name)]
+        if (
+            names_records(name)
+            and _PARENT_WORDS.isdisjoint(words(name))
+            and len(cells) > 2
+            and all(cell.removesuffix(".0").isdigit() for cell in cells)
+            and _differ(cells, homes)
+            and infer_kind(name, cells, list(range(len(cells))))[0] != "date"
+        ):
+            return name
+    return None
 
 
 def _counts_rows(names: Sequence[str], cells: list[str]) -> bool:
@@ -226,10 +246,12 @@ def _holds_identities(name: str, cells: list[str], ids: Sequence[str]) -> bool:
 
     Numbers may be identities by chance, so their column must be called a parent's as well.
     """
-    called = not _PARENT_WORDS.isdisjoint(re.findall(r"[a-z]+", name.lower()))
+    called = not _PARENT_WORDS.isdisjoint(words(name))
     if not called and all(is_number(cell) for cell in cells):
         return False
     names = set(ids)
+    if called:
+        cells = [cell for cell in cells if cell in names or cell not in _NOBODY]
     found = sum(cell in names or cell.removesuffix(".0") in names for cell in cells)
     return found > len(cells) / 2
 

@@ -45,6 +45,9 @@ class Column:
     projected : bool
         Whether the cells of a place are latitudes and longitudes ("lat, lon" in `text`), which
         `values` holds as km east and north of their centre.
+    end_values : array of shape (T, D), or None
+        Of a place: where each record was at its end, in the units of `values`; where it began if
+        the end is unknown. None if records do not move.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class Column:
     uncertainty: Array | None = None  # (T,)
     reason: str = ""
     projected: bool = False
+    end_values: Array | None = None  # (T, D)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -76,6 +80,11 @@ class Column:
             raise ValueError(
                 f"uncertainty of column {self.name!r} is expected in shape ({len(values)},), but "
                 f"got {np.shape(self.uncertainty)}"
+            )
+        if self.end_values is not None and np.shape(self.end_values) != values.shape:
+            raise ValueError(
+                f"end_values of column {self.name!r} must have the shape of its values, "
+                f"{values.shape}; got {np.shape(self.end_values)}"
             )
         object.__setattr__(self, "values", values)
 
@@ -100,6 +109,7 @@ class Column:
             values=self.values[rows],
             text=tuple(self.text[i] for i in rows.tolist()),
             uncertainty=None if self.uncertainty is None else self.uncertainty[rows],
+            end_values=None if self.end_values is None else self.end_values[rows],
         )
 
     @property

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from outtrees.records.column import Column, quoted
 from outtrees.records.dates import look_like_dates, read_dates
+from outtrees.records.names import names_age, names_date, names_units
 from outtrees.records.numbers import as_numbers, first_not, is_number
 from outtrees.records.sequences import align, looks_like_dna
 from outtrees.records.table import Table
 
 _FEW = 5  # so many different whole numbers, if they recur, are categories
 _LARGEST_COUNT = 30  # beyond, a Gaussian fits counts and whatever else whole numbers may be
+_SOME = 0.1  # so many of the cells of a household or a ward share their value with another
+_LONG_CODE = 9  # digits; quantities are seldom written so exactly, codes of places are
 
 
 def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, str]:
@@ -21,12 +22,15 @@ def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, st
 
     1. No value, or one only: ignored, it tells no record from another.
     2. All cells calendar dates (2020-03-05, 2020-03, 05.03.2020): date.
-    3. All cells numbers: date if a word of the name is "date"; continuous if some are negative or
-       have decimals; categorical if there are two values, or up to 5 and most recur; count up to
-       30; continuous beyond.
+    3. All cells numbers: date if the name says when (date, onset, day, sampling_time, …);
+       continuous if some have decimals or they are ages; if the name is that of a unit (family_id,
+       ward, tract, …) or they are written as codes (0042, 39005970100), categorical if a tenth of
+       the cells share their value with another, else ignored; categorical if there are two values,
+       or up to 5 and most recur; continuous if some are negative; count up to 30; continuous
+       beyond.
     4. All cells DNA of one length, 20 sites at least: sequence.
-    5. Text: categorical if at least half of the cells share their value with another; else ignored,
-       it is a name or a remark.
+    5. Text: categorical if at least half of the cells share their value with another (a tenth, if
+       the name is that of a unit); else ignored, it is a name or a remark.
 
     Examples
     --------
@@ -39,26 +43,38 @@ def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, st
     for row in present:
         number[cells[row]] = number.get(cells[row], 0) + 1
     different = list(number)
-    recur = sum(count for count in number.values() if count > 1) >= len(present) / 2
+    shared = sum(count for count in number.values() if count > 1)
+    recur = shared >= len(present) / 2
+    some = shared >= _SOME * len(present)
     if len(different) < 2:
         return "ignore", "the only value is the same everywhere" if different else "no value"
     if look_like_dates(different, list(range(len(different)))):
         return "date", "calendar dates"
     if all(is_number(cell) for cell in different):
-        return _number_kind(name, np.array([float(cell) for cell in different]), recur)
+        return _number_kind(name, different, recur, some)
     if looks_like_dna(different):
         return "sequence", "DNA of one length"
-    if recur:
+    if recur or (some and names_units(name)):
         return "categorical", f"text, {len(different)} values that recur"
     return "ignore", f"text, {len(different)} values that hardly recur"
 
 
-def _number_kind(name: str, values: np.ndarray, recur: bool) -> tuple[str, str]:
-    if "date" in re.findall(r"[a-z]+", name.lower()):
+def _number_kind(name: str, cells: list[str], recur: bool, some: bool) -> tuple[str, str]:
+    values = np.array([float(cell) for cell in cells])
+    if names_date(name):
         return "date", "numbers, called a date"
-    different = len(np.unique(values))
     if (values != np.round(values)).any():
         return "continuous", "numbers with decimals"
+    if names_age(name) and len(values) > 2:
+        return "continuous", "whole numbers, called an age"
+    code = "written as codes" if _are_codes(cells) else ""
+    if names_units(name):
+        code = f"called {name}"
+    if code and some:
+        return "categorical", f"{len(cells)} whole numbers that recur, {code}"
+    if code:
+        return "ignore", f"whole numbers that hardly recur, {code}: they name, not measure"
+    different = len(np.unique(values))
     if different <= 2 or (different <= _FEW and recur):
         return "categorical", f"{different} whole numbers that recur"
     if values.min() < 0:
@@ -66,6 +82,15 @@ def _number_kind(name: str, values: np.ndarray, recur: bool) -> tuple[str, str]:
     if values.max() <= _LARGEST_COUNT:
         return "count", f"whole numbers up to {values.max():g}"
     return "continuous", f"whole numbers, some above {_LARGEST_COUNT}"
+
+
+def _are_codes(cells: list[str]) -> bool:
+    """Return whether whole numbers are written as nobody writes quantities."""
+    if not all(cell.isdigit() for cell in cells):
+        return False
+    sizes = {len(cell) for cell in cells}
+    padded = any(cell.startswith("0") and len(cell) > 1 for cell in cells)
+    return len(sizes) == 1 and (padded or min(sizes) >= _LONG_CODE)
 
 
 def make_column(

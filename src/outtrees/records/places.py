@@ -9,12 +9,31 @@ import numpy as np
 
 from outtrees.errors import RecordsError
 from outtrees.records.column import Array, quoted
+from outtrees.records.names import words
 from outtrees.records.numbers import as_numbers, first_not
 from outtrees.records.table import Table
 
 EARTH_RADIUS_KM = 6371.0088  # mean radius
 _LATITUDES = ("lat", "latitude")
 _LONGITUDES = ("lon", "long", "lng", "longitude")
+_EAST = ("x", "easting", "eastings", "east")
+_NORTH = ("y", "northing", "northings", "north")
+_AXIS = {
+    **dict.fromkeys(_LATITUDES, "lat"),
+    **dict.fromkeys(_LONGITUDES, "lon"),
+    **dict.fromkeys(_EAST, "x"),
+    **dict.fromkeys(_NORTH, "y"),
+    "z": "z",
+}
+# Words beside an axis that do not say whose place it is: x_coord, xpixel, pos_x, UTM_X.
+_EMPTY = (
+    *("coord", "coords", "coordinate", "cor", "pixel", "pixels", "pix", "px", "position", "pos"),
+    *("location", "loc", "centroid", "utm", "um", "km", "gps", "wgs84", "dec", "decimal", "deg"),
+    "point",
+)
+_GLUED = re.compile(rf"([xyz])({'|'.join(_EMPTY)})|({'|'.join(_EMPTY)})([xyz])")
+_STARTS = ("start", "first", "begin", "initial")
+_ENDS = ("end", "last", "final", "stop")
 
 
 def project(latitude: Array, longitude: Array, about: tuple[Array, Array] | None = None) -> Array:
@@ -50,8 +69,7 @@ def project(latitude: Array, longitude: Array, about: tuple[Array, Array] | None
 
 def is_geographic(names: Sequence[str]) -> bool:
     """Return whether two columns are by their names a latitude and a longitude, in any order."""
-    ends = {(_words(name) or [""])[-1] for name in names}
-    return len(names) == 2 and not ends.isdisjoint(_LATITUDES) and not ends.isdisjoint(_LONGITUDES)
+    return {_axis(name)[0] for name in names} == {"lat", "lon"} and len(names) == 2
 
 
 def find_places(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -61,21 +79,62 @@ def find_places(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     --------
     >>> find_places(["id", "lat", "lon", "home_x", "home_y", "x"])
     {'place': ('lat', 'lon'), 'home': ('home_x', 'home_y')}
+    >>> find_places(["xpixel", "ypixel", "x_end", "y_end"])
+    {'place': ('xpixel', 'ypixel'), 'end': ('x_end', 'y_end')}
     """
-    by_prefix: dict[str, dict[str, str]] = {}
-    for name in names:
-        words = _words(name)
-        if words:
-            by_prefix.setdefault(" ".join(words[:-1]), {})[words[-1]] = name
     found: dict[str, tuple[str, ...]] = {}
-    for prefix, ends in by_prefix.items():
-        lat = next((ends[end] for end in _LATITUDES if end in ends), None)
-        lon = next((ends[end] for end in _LONGITUDES if end in ends), None)
-        if lat is not None and lon is not None:
-            found[prefix or "place"] = (lat, lon)
-        elif "x" in ends and "y" in ends:
-            found[prefix or "place"] = tuple(ends[end] for end in "xyz" if end in ends)
+    for rest, axes in _by_rest(names).items():
+        for pair in (("lat", "lon"), ("x", "y", "z"), ("x", "y")):
+            if all(axis in axes for axis in pair):
+                place = " ".join(word for word in rest if word not in _EMPTY) or "place"
+                # Two pairs of one meaning, such as x, y and utm_x, utm_y: the first is used.
+                found.setdefault(place, tuple(axes[axis] for axis in pair))
+                break
     return found
+
+
+def find_ends(places: Iterable[str]) -> dict[str, str]:
+    """Return which place is the end of which, by their names.
+
+    Examples
+    --------
+    >>> find_ends(["place", "end", "home first", "home last", "final"])
+    {'place': 'end', 'home first': 'home last'}
+    """
+    places = list(places)
+    found: dict[str, str] = {}
+    for end in places:
+        rest = tuple(word for word in words(end) if word not in _ENDS)
+        if len(rest) == len(words(end)):
+            continue
+        for begin in places:
+            begun = tuple(w for w in words(begin) if w not in _STARTS and w != "place")
+            if begun == rest and begin != end and begin not in found:
+                found[begin] = end
+                break
+    return found
+
+
+def _by_rest(names: Iterable[str]) -> dict[tuple[str, ...], dict[str, str]]:
+    """Return for each remainder of names without their axis: axis → name."""
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for name in names:
+        axis, rest = _axis(name)
+        if axis:
+            found.setdefault(rest, {}).setdefault(axis, name)
+    return found
+
+
+def _axis(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the axis that a name tells of ("" if none or several) and its other words."""
+    parts = []
+    for word in words(name):
+        glued = _GLUED.fullmatch(word)
+        parts += [part for part in glued.groups() if part] if glued else [word]
+    at = [i for i, part in enumerate(parts) if part in _AXIS]
+    if len(at) != 1:
+        return "", ()
+    return _AXIS[parts[at[0]]], tuple(part for i, part in enumerate(parts) if i != at[0])
 
 
 def read_place(
@@ -119,7 +178,7 @@ def read_place(
         numbers.append(as_numbers(cells, present))
     geographic = is_geographic(names)
     written, text = list(columns.values()), [""] * T
-    if geographic and _words(names[0])[-1] not in _LATITUDES:
+    if geographic and _axis(names[0])[0] != "lat":
         written, numbers = written[::-1], numbers[::-1]
     for row in known or []:
         text[row] = ", ".join(cells[row] for cells in written)
@@ -159,8 +218,3 @@ def _split(
         f"{name} {axis}": [part[d] if len(part) == size else "" for part in parts]
         for d, axis in enumerate("xyz"[:size] if size <= 3 else map(str, range(size)))
     }
-
-
-def _words(name: str) -> list[str]:
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    return re.findall(r"[a-z0-9]+", spaced.lower())

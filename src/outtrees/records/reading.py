@@ -53,7 +53,8 @@ def read_records(
     id : str, optional
         The column of identities. By default row names (a first column without a name; the index of
         a pandas frame unless it counts from 0), else a column called "id", else the first column
-        if it is text and all its cells differ, or if it counts 1, 2, 3, …, else the records are
+        if it is text and all its cells differ, or if it counts 1, 2, 3, …, else a column called
+        for example case_id or patient of whole numbers that all differ, else the records are
         numbered from 1.
     kinds : mapping of str to str, optional
         From a column to what it is: "continuous", "categorical", "count", "date", "sequence",
@@ -69,9 +70,10 @@ def read_records(
         as unread.
     places : mapping of str to sequence of str, optional
         From the name of a place to the two or three columns that hold its coordinates. By default
-        found by name: x and y (and z), lat and lon (or latitude, longitude, long, lng), alone or
-        after a common beginning as in home_x, home_y. Latitudes and longitudes become km east and
-        north of their centre; see `outtrees.records.places.project` for the error.
+        found by name: x and y (and z; also easting and northing, x_coord, xpixel, utm_x, …), lat
+        and lon (or latitude, longitude, long, lng), alone or with a common word as in home_x,
+        home_y. Latitudes and longitudes become km east and north of their centre; see
+        `outtrees.records.places.project` for the error.
     missing : iterable of str
         Cells that mean "not known".
     unique_within : {"table", "group"}
@@ -91,15 +93,21 @@ def read_records(
 
     1. "parent" or "known_parent", all cells identities: parent. Another column of which more than
        half of the cells are identities of records, if it is text, or numbers and "parent",
-       "mother", "infector" or "ancestor" is a word of its name: ignored, for true parents would be
+       "mother", "infector", "biter", … is a word of its name: ignored, for true parents would be
        read off instead of found.
     2. No value, or one only: ignored.
     3. All cells calendar dates (2020-03-05, 2020-03-05T10:00, 2020-03, 05.03.2020): date.
-    4. All cells numbers: date if a word of the name is "date"; continuous if some are negative or
-       have decimals; categorical if there are two values, or up to 5 and most recur; count up to
-       30; continuous beyond.
+    4. All cells numbers: date if the name says when (date, onset, day, sampling_time, …);
+       continuous if some have decimals or they are ages; if the name is that of a unit (family_id,
+       ward, tract, …) or they are written as codes (0042, 39005970100), categorical if a tenth of
+       the cells share their value with another, else ignored; categorical if there are two values,
+       or up to 5 and most recur; continuous if some are negative; count up to 30; continuous
+       beyond.
     5. All cells DNA of one length, 20 sites at least: sequence.
-    6. Text: categorical if at least half of the cells share their value with another; else ignored.
+    6. Text: categorical if at least half of the cells share their value with another (a tenth, if
+       the name is that of a unit); else ignored.
+
+    `Ancestry` then leaves out what would count twice: see `outtrees.records.evidence.as_evidence`.
 
     Labels and groups are never guessed. Everything is one pass over the cells, O(cells).
 

@@ -33,6 +33,10 @@ class Records:
     roles : tuple of (column, role, reason)
         The columns that became identities, parents or groups, or were ignored.
     group_names : tuple of str
+    until : str or None
+        The column of dates that says when records ended, if the table was made to say so.
+    notes : tuple of str
+        Sentences on how the table was read.
 
     Examples
     --------
@@ -56,6 +60,8 @@ class Records:
     provenance: Mapping[str, str] = field(default_factory=dict)
     roles: tuple[tuple[str, str, str], ...] = ()
     group_names: tuple[str, ...] = ()
+    until: str | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         homes = self.groups if self.groups is not None else np.zeros(len(self.ids), dtype=np.intp)
@@ -118,7 +124,7 @@ class Records:
         ]
         files = ", ".join(shown(name) for name in self.provenance if name != "table in memory")
         title = counted(len(self), "record") + (f" from {files}" if files else "")
-        return "\n".join([title, *rows])
+        return "\n".join([title, *self.notes, *rows])
 
     def _role_summary(self, role: str) -> tuple[str, str]:
         """Return the summary of values and the number of missing cells."""
