@@ -200,7 +200,7 @@ def _read(
                 Option("kinds", {"site": "group"}),
                 ", and join sequences then",
             )
-        return table
+        return as_evidence(table, (ancestry.until, ancestry.censored))
     kinds = dict(ancestry.kinds or {})
     if by is not None:
         others = [name for name, kind in kinds.items() if kind == "group" and name != by]
