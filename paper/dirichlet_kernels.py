@@ -2,19 +2,19 @@
 
 A cluster holds the normal inverse-Wishart posterior of its members: their number, the mean of μ,
 and the lower Cholesky factor of the scatter Ψ. A member that comes or goes changes Ψ by rank one.
+Loops over columns are written out: array expressions would take four times as long to compile.
 """
 
 from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+from outtrees._common.compiled import compiled
 
 
-@numba.njit(**_OPTIONS)
+@compiled
 def change_factor(factor, vector, sign):  # type: ignore[no-untyped-def]
     """Change L, L Lᵀ = Ψ, to that of Ψ ± v vᵀ in place; v is used up. Whether it was possible."""
     D = len(vector)
@@ -31,7 +31,7 @@ def change_factor(factor, vector, sign):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(**_OPTIONS)
+@compiled
 def log_student(x, count, mean, factor, kappa, nu):  # type: ignore[no-untyped-def]
     """Return the log-density of x in a cluster, mean and covariance integrated out. O(D²)."""
     D = len(x)
@@ -55,28 +55,39 @@ def log_student(x, count, mean, factor, kappa, nu):  # type: ignore[no-untyped-d
     )
 
 
-@numba.njit(**_OPTIONS)
-def add_member(x, k, counts, means, factors, kappa):  # type: ignore[no-untyped-def]
-    """Give x to cluster k."""
+@compiled
+def change_members(x, k, sign, counts, means, factors, kappa, scratch):  # type: ignore[no-untyped-def]
+    """Give x to cluster k (sign 1.0) or take it away (−1.0). Whether its factor could follow."""
     weight = kappa + counts[k]
-    apart = x - means[k]
-    means[k] += apart / (weight + 1.0)
-    change_factor(factors[k], math.sqrt(weight / (weight + 1.0)) * apart, 1.0)
-    counts[k] += 1
+    scale = math.sqrt(weight / (weight + sign))
+    for i in range(len(x)):
+        apart = x[i] - means[k, i]
+        means[k, i] += sign * (apart / (weight + sign))
+        scratch[i] = scale * apart
+    counts[k] += int(sign)
+    return change_factor(factors[k], scratch, sign)
 
 
-@numba.njit(**_OPTIONS)
-def gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor):  # type: ignore[no-untyped-def]
-    """Build cluster k from its members. O(members · D²)."""
+@compiled
+def start_cluster(k, counts, means, factors, centre, prior_factor):  # type: ignore[no-untyped-def]
+    """Let cluster k have no members."""
     counts[k] = 0
-    means[k] = centre
-    factors[k] = prior_factor
+    for i in range(len(centre)):
+        means[k, i] = centre[i]
+        for j in range(len(centre)):
+            factors[k, i, j] = prior_factor[i, j]
+
+
+@compiled
+def gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor, scratch):  # type: ignore[no-untyped-def]
+    """Build cluster k from its members. O(members · D²)."""
+    start_cluster(k, counts, means, factors, centre, prior_factor)
     for t in range(len(X)):
         if labels[t] == k:
-            add_member(X[t], k, counts, means, factors, kappa)
+            change_members(X[t], k, 1.0, counts, means, factors, kappa, scratch)
 
 
-@numba.njit(**_OPTIONS)
+@compiled
 def sweep(X, labels, n_clusters, order, uniforms, log_alpha, kappa, nu, centre, prior_factor):  # type: ignore[no-untyped-def]
     """Draw the cluster of each record in turn given all others, in place; return their number.
 
@@ -86,8 +97,9 @@ def sweep(X, labels, n_clusters, order, uniforms, log_alpha, kappa, nu, centre, 
     counts = np.zeros(T + 1, np.intp)
     means = np.empty((T + 1, D))
     factors = np.empty((T + 1, D, D))
+    scratch = np.empty(D)
     for k in range(n_clusters):
-        gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor)
+        gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor, scratch)
     logs = np.empty(T + 1)
     for step in range(T):
         t = order[step]
@@ -97,25 +109,21 @@ def sweep(X, labels, n_clusters, order, uniforms, log_alpha, kappa, nu, centre, 
         if counts[k] == 1:  # the last cluster takes the place of the empty one
             n_clusters -= 1
             if k != n_clusters:
+                start_cluster(k, counts, means, factors, means[n_clusters], factors[n_clusters])
                 counts[k] = counts[n_clusters]
-                means[k] = means[n_clusters]
-                factors[k] = factors[n_clusters]
                 for u in range(T):
                     if labels[u] == n_clusters:
                         labels[u] = k
-        else:
-            weight = kappa + counts[k]
-            apart = x - means[k]
-            means[k] -= apart / (weight - 1.0)
-            counts[k] -= 1
-            if not change_factor(factors[k], math.sqrt(weight / (weight - 1.0)) * apart, -1.0):
-                gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor)
+        elif not change_members(x, k, -1.0, counts, means, factors, kappa, scratch):
+            gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor, scratch)
         for j in range(n_clusters):
             logs[j] = math.log(counts[j]) + log_student(
                 x, counts[j], means[j], factors[j], kappa, nu
             )
         logs[n_clusters] = log_alpha + log_student(x, 0, centre, prior_factor, kappa, nu)
-        top = logs[: n_clusters + 1].max()
+        top = logs[0]
+        for j in range(1, n_clusters + 1):
+            top = max(top, logs[j])
         total = 0.0
         for j in range(n_clusters + 1):
             logs[j] = math.exp(logs[j] - top)
@@ -126,16 +134,14 @@ def sweep(X, labels, n_clusters, order, uniforms, log_alpha, kappa, nu, centre, 
             left -= logs[k]
             k += 1
         if k == n_clusters:
-            counts[k] = 0
-            means[k] = centre
-            factors[k] = prior_factor
+            start_cluster(k, counts, means, factors, centre, prior_factor)
             n_clusters += 1
         labels[t] = k
-        add_member(x, k, counts, means, factors, kappa)
+        change_members(x, k, 1.0, counts, means, factors, kappa, scratch)
     return n_clusters
 
 
-@numba.njit(**_OPTIONS)
+@compiled
 def log_evidence(X, labels, n_clusters, kappa, nu, centre, prior_factor):  # type: ignore[no-untyped-def]
     """Return log p(X | clusters), means and covariances integrated out. O(T D² + K D²).
 
@@ -146,26 +152,27 @@ def log_evidence(X, labels, n_clusters, kappa, nu, centre, prior_factor):  # typ
     counts = np.zeros(n_clusters, np.intp)
     means = np.empty((n_clusters, D))
     factors = np.empty((n_clusters, D, D))
+    scratch = np.empty(D)
     for k in range(n_clusters):
-        means[k] = centre
-        factors[k] = prior_factor
+        start_cluster(k, counts, means, factors, centre, prior_factor)
     total = 0.0
     for t in range(T):
         k = labels[t]
         total += log_student(X[t], counts[k], means[k], factors[k], kappa, nu)
-        add_member(X[t], k, counts, means, factors, kappa)
+        change_members(X[t], k, 1.0, counts, means, factors, kappa, scratch)
     return total
 
 
-@numba.njit(**_OPTIONS)
+@compiled
 def log_predictive(points, X, labels, n_clusters, log_alpha, kappa, nu, centre, prior_factor):  # type: ignore[no-untyped-def]
     """Return the log-density of each point given the clusters, Σ_k n_k t_k + α t_0 over n + α."""
     T, D = X.shape
     counts = np.zeros(n_clusters + 1, np.intp)
     means = np.empty((n_clusters + 1, D))
     factors = np.empty((n_clusters + 1, D, D))
+    scratch = np.empty(D)
     for k in range(n_clusters + 1):
-        gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor)
+        gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor, scratch)
     result = np.empty(len(points))
     logs = np.empty(n_clusters + 1)
     log_total = math.log(T + math.exp(log_alpha))
@@ -173,6 +180,10 @@ def log_predictive(points, X, labels, n_clusters, log_alpha, kappa, nu, centre, 
         for k in range(n_clusters + 1):
             share = math.log(counts[k]) if k < n_clusters else log_alpha
             logs[k] = share + log_student(points[i], counts[k], means[k], factors[k], kappa, nu)
-        top = logs.max()
-        result[i] = top + math.log(np.exp(logs - top).sum()) - log_total
+        top, total = logs[0], 0.0
+        for k in range(1, n_clusters + 1):
+            top = max(top, logs[k])
+        for k in range(n_clusters + 1):
+            total += math.exp(logs[k] - top)
+        result[i] = top + math.log(total) - log_total
     return result
