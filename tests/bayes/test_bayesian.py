@@ -1,5 +1,7 @@
 """BayesianOutTree: what a fit holds, what it answers, what it refuses."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -97,7 +99,7 @@ def test_credible_intervals_are_quantiles_of_q(model):
     assert 1 <= sample.effective_draws <= 100
     weighted = model.credible_intervals(0.8, sample=sample)["offset"]
     assert (weighted[0] <= weighted[2]).all()
-    with pytest.raises(ValueError, match="level is expected between 0 and 1"):
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         model.credible_intervals(1.0)
 
 
@@ -194,3 +196,12 @@ def test_not_converged_and_not_fitted():
             getattr(BayesianOutTree(), ask)(PLAIN)
     with pytest.raises(NotFittedError):
         _ = BayesianOutTree().tree_
+
+
+def test_the_trees_of_the_fit_are_kept(monkeypatch, model):
+    again = pickle.loads(pickle.dumps(model))  # without trees, which are made when asked for
+    assert again.tree_.log_z == model.tree_.log_z
+    monkeypatch.delattr("outtrees.bayes.estimator.variational_trees")
+    assert model.sample_trees(2, random_state=0).shape == (2, len(SPIRAL))
+    with pytest.raises(NameError):
+        pickle.loads(pickle.dumps(model)).sample_trees()

@@ -1,5 +1,7 @@
 """OutTreeDensity: what a fit holds, what it answers, and what it refuses."""
 
+import pickle
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -207,3 +209,15 @@ def test_integers_are_accepted():
             m.fit(X.astype(t)).score_samples(X) for m, t in zip(models, (float, "u1"), strict=True)
         ]
     np.testing.assert_array_equal(*scores)
+
+
+@pytest.mark.parametrize("options", [{}, {"candidates": "knn", "n_candidates": 6}], ids=str)
+def test_the_trees_of_the_fit_are_kept(monkeypatch, options):
+    model = OutTreeDensity("parzen", random_state=0, **options).fit(PLAIN)
+    again = pickle.loads(pickle.dumps(model))  # without trees, which are made when asked for
+    assert again.tree_.log_z == model.tree_.log_z
+    for name in ("tree_distribution", "candidate_trees"):
+        monkeypatch.delattr(f"outtrees.density.estimator.{name}")
+    assert model.sample_trees(2, random_state=0).shape == (2, len(PLAIN))
+    with pytest.raises(NameError):
+        pickle.loads(pickle.dumps(model)).sample_trees()

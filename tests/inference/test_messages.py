@@ -115,13 +115,16 @@ def test_a_long_chain_costs_no_recursion():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parents": [1, 0, -1]}, "2 of 3 nodes are on or below a cycle"),
-        ({"parents": [-1, 0, 3]}, "parents of -1 or 0 … 2, but got 3"),
-        ({"parents": [-1, 0]}, r"got shapes \(2,\) and \(3, 2\)"),
-        ({"log_edge": np.zeros((3, 3))}, r"log_edge of shape \(2, 2\) or \(3, 2, 2\)"),
-        ({"log_nodes": np.full((3, 2), np.nan)}, "log_nodes, but their largest is nan"),
-        ({"log_root_prior": [0.0]}, r"log_root_prior of shape \(2,\)"),
-        ({"log_nodes": np.full((3, 2), -np.inf)}, "no possible assignment"),
+        ({"parents": [1, 0, -1]}, "2 of 3 nodes on or below a cycle"),
+        ({"parents": [-1, 0, 3]}, "parents must be -1 or 0 … 2; got 3"),
+        ({"parents": [-1, 0]}, r"got shapes \(3, 2\) and \(2,\)"),
+        ({"log_edge": np.zeros((3, 3))}, r"log_edge must have shape \(2, 2\) or \(3, 2, 2\)"),
+        (
+            {"log_nodes": np.full((3, 2), np.nan)},
+            "must hold log-weights below inf; got nan",
+        ),
+        ({"log_root_prior": [0.0]}, r"log_root_prior must have shape \(2,\)"),
+        ({"log_nodes": np.full((3, 2), -np.inf)}, "log_nodes must allow some assignment"),
     ],
 )
 def test_refusals(change, message):

@@ -79,7 +79,7 @@ def test_a_category_that_a_fold_lacks_is_still_known():
     [
         ({}, {}, "at least one mutation"),
         (MIXTURES, {"cv": 1}, "cv to be an integer >= 2, but got 1"),
-        (MIXTURES, {"cv": 61}, "cannot deal 60 records into cv=61 folds"),
+        (MIXTURES, {"cv": 61}, "cv must be at most the number of records, 60; got 61"),
         (MIXTURES, {"rule": "two"}, "rule to be one of"),
     ],
 )

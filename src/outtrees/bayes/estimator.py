@@ -365,7 +365,9 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         """
         check_is_fitted(self, "posterior_")
         if not 0 < level < 1:
-            raise ValueError(f"level is expected between 0 and 1, but got {level!r}.")
+            raise ArgumentError(
+                Option("level"), f" must lie between 0 and 1; got {level!r}. Use 0.9, say."
+            )
         if sample is None:
             rng = as_generator(random_state)
             mutations = [self.posterior_.draw(rng) for _ in range(n_draws)]

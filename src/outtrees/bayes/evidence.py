@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Option
 from outtrees.inference.variational import VariationalFit, fit_posterior
 from outtrees.models.conjugate import GaussianPosterior, Posterior, ProductPosterior
 
@@ -61,7 +62,9 @@ def compare_evidence(
     ['zero', 'identity']
     """
     if not models:
-        raise ValueError("models must hold at least one posterior; got none. Name what to compare.")
+        raise ArgumentError(
+            Option("models"), " must hold at least one posterior; got none. Name what to compare."
+        )
     fits = {}
     for name, posterior in models.items():
         fit = fit_posterior(posterior, X, random_state=random_state, **fit_options)
@@ -90,8 +93,9 @@ def following_the_tree(
     """
     chosen = sorted({int(c) for c in columns})
     if any(c < 0 or c >= n_features for c in chosen):
-        raise ValueError(
-            f"columns are expected to be positions 0 … {n_features - 1}, but got {list(columns)}."
+        raise ArgumentError(
+            Option("columns"),
+            f" must be positions 0 … {n_features - 1}; got {list(columns)}. Count from 0.",
         )
     rest = [c for c in range(n_features) if c not in chosen]
     groups: list[tuple[Posterior, list[int]]] = []

@@ -504,7 +504,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
             )
         incomplete = np.isnan(records).any() and not self.mutation_.allows_missing
         if self._has_hidden or incomplete:
-            raise ValueError(
+            raise ArgumentError(
                 "log_predictive needs complete records, but some cells are missing; use "
                 "score_samples, which integrates them out, or fill them in with OutTreeImputer"
             )
@@ -517,7 +517,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         """The distribution over out-trees of the training records."""
         check_is_fitted(self, "mutation_")
         if self._has_hidden:
-            raise ValueError(
+            raise ArgumentError(
                 "with hidden cells there is no single distribution over trees, but one for each "
                 "completion; use edge_marginals_, root_marginals_ or sample_trees, which average "
                 "over them, or tree_distribution(mutation_, completed_[m])"

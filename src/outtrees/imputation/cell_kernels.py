@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outtrees._common.compiled import compiled
-from outtrees.inference.order_kernels import generations_first
+from outtrees.inference.message_kernels import generations_first
 
 
 @compiled

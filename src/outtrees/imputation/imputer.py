@@ -30,7 +30,7 @@ from outtrees.imputation.stack import (
     mixed_mutation,
     stack_cells,
 )
-from outtrees.inference.validation import _columns, check_params, check_records
+from outtrees.inference.validation import cells_of_columns, check_params, check_records
 from outtrees.models import (
     CategoricalMutation,
     GaussianMutation,
@@ -379,7 +379,7 @@ def read_cells(
         return check_records(estimator, X, allows_missing=True, reset=reset), text
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     table = np.empty((len(X), len(text)), dtype=object)
-    for d, (name, column) in enumerate(_columns(X)):
+    for d, (name, column) in enumerate(cells_of_columns(X)):
         if text[d]:
             table[:, d] = [None if _is_missing(cell) else cell for cell in column]
             continue
@@ -404,7 +404,7 @@ def _text_columns(X: Any) -> NDArray[np.bool_]:
         return np.zeros(0, dtype=bool)
     if not hasattr(X, "columns") and getattr(X.dtype, "kind", "f") not in _TEXT:
         return np.zeros(0, dtype=bool)
-    return np.array([_holds_text(column) for _, column in _columns(X)], dtype=bool)
+    return np.array([_holds_text(column) for _, column in cells_of_columns(X)], dtype=bool)
 
 
 def _holds_text(column: NDArray[Any]) -> bool:

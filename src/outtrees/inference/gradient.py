@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult, minimize
 
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Option
 from outtrees.inference.ascent import FitResult, OnStep, Progress, ascend
 from outtrees.inference.objective import DenseObjective, Objective, Point
 from outtrees.models.base import Mutation
@@ -190,9 +191,10 @@ def _units(here: Point) -> Array:
 def _finite(here: Point) -> Array:
     """Return the parameters to start from, or say why no gradient leads away from them."""
     if not np.isfinite(here.params).all():
-        raise ValueError(
+        raise ArgumentError(
             f"{type(here.mutation).__name__} starts at the edge of its parameters (a probability "
-            "or rate of exactly 0 or 1), where no gradient leads away; use solver='em', "
-            "prior_strength > 0 or another start_correlation."
+            "or rate of exactly 0 or 1), where no gradient leads away; use ",
+            Option("solver", "em"),
+            ", prior_strength > 0 or another start_correlation.",
         )
     return here.params

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Option
 
 
 class States(NamedTuple):
@@ -59,35 +60,38 @@ def draw_states(
     nodes = np.ascontiguousarray(log_nodes, dtype=np.float64)
     edge = np.ascontiguousarray(log_edge, dtype=np.float64)
     if nodes.ndim != 2 or up_to.shape != (len(nodes),) or not nodes.size:
-        raise ValueError(
-            "draw_states expects parents (T,) and log_nodes (T, C), but got shapes "
-            f"{up_to.shape} and {nodes.shape}; pass one row of log-weights for each node."
+        raise ArgumentError(
+            Option("log_nodes"),
+            " must have shape (T, C) for parents of shape (T,); got shapes "
+            f"{nodes.shape} and {up_to.shape}. Pass one row of log-weights for each node.",
         )
     T, C = nodes.shape
     if edge.shape not in ((C, C), (T, C, C)):
-        raise ValueError(
-            f"draw_states expects log_edge of shape {(C, C)} or {(T, C, C)} [child, parent], but "
-            f"got {edge.shape}; pass one matrix for all edges or one for each child."
+        raise ArgumentError(
+            Option("log_edge"),
+            f" must have shape {(C, C)} or {(T, C, C)} [child, parent]; got {edge.shape}. Pass one "
+            "matrix for all edges or one for each child.",
         )
     prior = np.ascontiguousarray(  # one layout is compiled
         np.zeros(C) if log_root_prior is None else log_root_prior, dtype=np.float64
     )
     if prior.shape != (C,):
-        raise ValueError(
-            f"draw_states expects log_root_prior of shape {(C,)}, but got {prior.shape}; pass one "
-            "log-weight for each state."
+        raise ArgumentError(
+            Option("log_root_prior"),
+            f" must have shape {(C,)}; got {prior.shape}. Pass one log-weight for each state.",
         )
     for name, values in (("log_nodes", nodes), ("log_edge", edge), ("log_root_prior", prior)):
         if not values.max() < np.inf:  # NaN fails the comparison too
-            raise ValueError(
-                f"draw_states expects log-weights below inf in {name}, but their largest is "
-                f"{values.max()}; use -inf for what is impossible."
+            raise ArgumentError(
+                Option(name),
+                f" must hold log-weights below inf; got {values.max()}. Use -inf for what is "
+                "impossible.",
             )
     wrong = (up_to < -1) | (up_to >= T)
     if wrong.any():
-        raise ValueError(
-            f"draw_states expects parents of -1 or 0 … {T - 1}, but got {up_to[wrong][0]}; "
-            "-1 marks a root."
+        raise ArgumentError(
+            Option("parents"),
+            f" must be -1 or 0 … {T - 1}; got {up_to[wrong][0]}. Mark a root by -1.",
         )
     uniform = as_generator(rng).random(T)
     states = np.empty(T, dtype=np.intp)
@@ -104,13 +108,15 @@ def draw_states(
         marginals,
     )
     if n_reached < T:
-        raise ValueError(
-            f"draw_states expects a tree or a forest, but {T - n_reached} of {T} nodes are on or "
-            "below a cycle of parents; give every cycle a root (-1)."
+        raise ArgumentError(
+            Option("parents"),
+            f" must be a tree or a forest; got {T - n_reached} of {T} nodes on or below a cycle. "
+            "Give every cycle a root (-1).",
         )
     if log_z == -np.inf:
-        raise ValueError(
-            "draw_states found no possible assignment: the states known at some nodes contradict "
-            "each other along the tree; allow every change at least a small weight."
+        raise ArgumentError(
+            Option("log_nodes"),
+            " must allow some assignment of states; got states that contradict each other along "
+            "the tree. Allow every change at least a small weight.",
         )
     return States(states, marginals, log_z)

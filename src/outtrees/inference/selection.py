@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from outtrees._common.arguments import check_count, check_option
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.errors import ArgumentError, Option
 from outtrees.inference.likelihood import leaf_log_density
 from outtrees.inference.restarts import fit_mutation, with_known_values
 from outtrees.models.base import Mutation
@@ -83,14 +84,19 @@ def select_mutation(
     records = np.asarray(X, dtype=np.float64)
     T = len(records)
     if not mutations:
-        raise ValueError("mutations must hold at least one mutation; got none. Name some.")
+        raise ArgumentError(
+            Option("mutations"), " must hold at least one mutation; got none. Name some."
+        )
     if T - -(-T // cv) < 2:
-        raise ValueError(
-            f"select_mutation expects at least 2 records outside each fold, but {T} records in "
-            f"cv={cv} folds leave fewer; use more records."
+        raise ArgumentError(
+            f"X must have at least 2 records outside each fold; got {T} records for ",
+            Option("cv", cv),
+            ". Use more records.",
         )
     if cv > T:
-        raise ValueError(f"cannot deal {T} records into cv={cv} folds; use cv <= {T}.")
+        raise ArgumentError(
+            Option("cv"), f" must be at most the number of records, {T}; got {cv}. Use fewer folds."
+        )
     rng = as_generator(random_state)
     folds = np.array_split(rng.permutation(T), cv)
     seed = int(rng.integers(2**31))

@@ -117,7 +117,7 @@ def _explained(X: Any, error: Exception) -> Exception | None:
                 return ValueError(
                     f"rows have different lengths: row 0 has {lengths[0]}, row {row} has {length}"
                 )
-    for name, column in _columns(X):
+    for name, column in cells_of_columns(X):
         if column.dtype.kind not in "OUS":
             continue
         for row, cell in enumerate(column):
@@ -133,7 +133,7 @@ def _explained(X: Any, error: Exception) -> Exception | None:
     return None
 
 
-def _columns(X: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
+def cells_of_columns(X: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
     """Yield (name, cells) of a table of any kind."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         for name in X.columns:
