@@ -85,6 +85,18 @@ _columns = together(
         metavar="COLUMN",
         help="Column of groups; parents are in the group of their child.",
     ),
+    click.option(
+        "--place-end",
+        metavar="X,Y",
+        help="Columns of the place at which each record ended, if --place is where it began.",
+    ),
+    click.option(
+        "--no-tracks",
+        "tracks",
+        flag_value=False,
+        default=True,
+        help="Read a long table (one row for each object and frame) as one record for each row.",
+    ),
 )
 _matrices = together(
     click.option(

@@ -73,6 +73,10 @@ def asked_places(places: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def load_records(options: Mapping[str, Any], unique_within: str = "table", **roles: Any) -> Records:
     """Return the records that the shared options describe; roles: kind → columns."""
     from outtrees.records import read_records
@@ -94,6 +98,8 @@ def load_records(options: Mapping[str, Any], unique_within: str = "table", **rol
         sequences=options["sequences"],
         unsequenced=options["unsequenced"],
         places=places,
+        place_end=_names(options.get("place_end") or ""),
+        tracks=options.get("tracks", False),
         missing=(*MISSING, *options["na"]),
         unique_within=unique_within,
         encoding=options["encoding"],

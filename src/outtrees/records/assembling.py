@@ -10,11 +10,12 @@ from outtrees.records.frames import IN_MEMORY
 from outtrees.records.kinds import infer_kind, make_column
 from outtrees.records.names import names_records, words
 from outtrees.records.numbers import is_number
-from outtrees.records.places import find_places, is_geographic, read_place
+from outtrees.records.places import find_ends, find_places, is_geographic, read_place
 from outtrees.records.records import Records
 from outtrees.records.relations import check_groups, read_groups, read_parents
 from outtrees.records.sequences import check_unique
 from outtrees.records.table import Table
+from outtrees.records.tracks import find_tracks
 
 _IDENTITIES = "holds identities; if these are known parents: kind parent (--parent-column)"
 _PARENT_WORDS = {"parent", "mother", "father", "infector", "ancestor", "biter", "advisor"}
@@ -30,10 +31,19 @@ def from_table(
     places: dict[str, Sequence[str]],  # place → columns
     missing: frozenset[str],
     unique_within: str = "table",
+    place_end: Sequence[str] = (),
+    tracks: bool = True,
 ) -> Records:
     """Return the records of a table; see `outtrees.records.read_records` for the rules."""
+    found = find_tracks(table, id, asked, places, missing) if tracks else None
+    guessed: Mapping[str, tuple[str, str]] = {}  # column → kind, reason
+    ends: dict[str, tuple[str, ...]] = {}
+    if found is not None:
+        table, id, guessed, ends = found.table, found.id, found.kinds, found.ends
     coordinates = [name for names in places.values() for name in names]
-    taken = {**dict.fromkeys(coordinates, "place"), **asked}
+    check_columns(dict.fromkeys(place_end, "place"), table.names, table.title)
+    reserved = [*place_end, *(name for names in ends.values() for name in names)]
+    taken = {**dict.fromkeys([*coordinates, *reserved], "place"), **asked}
     homes = _homes(table, asked) if unique_within == "group" else [""] * len(table)
     ids, id_column, why = _identities(table, id, taken, homes)
     cells = {
@@ -41,20 +51,27 @@ def from_table(
         for name, column in zip(table.names, table.cells, strict=True)
         if name != id_column
     }
+    if found is not None:
+        why = "recurs over frames"
     roles = [] if why is None else [(id_column or "(row names)", "id", why)]
-    grouped = _places(table, cells, asked, places, missing)
+    free = {name: column for name, column in cells.items() if name not in reserved}
+    grouped = _places(table, free, asked, places, missing)
+    ends.update(_ends(grouped, places, place_end))
     wanted = {**asked, **dict.fromkeys(coordinates, "place")}
     first_of = {names[0]: place for place, names in grouped.items()}
-    in_place = {name for names in grouped.values() for name in names}
+    in_place = {name for names in (*grouped.values(), *ends.values()) for name in names}
     parents: dict[int, int] = {}
     groups, group_names = None, ()
     columns: list[Column] = []
     for name, column in cells.items():
         if name in first_of:
-            columns.append(_place(table, first_of[name], grouped, cells, wanted, missing))
+            columns.append(_place(table, first_of[name], grouped, ends, cells, wanted, missing))
         if name in in_place:
             continue
         kind, reason = _kind(name, column, asked, ids, missing)
+        if name in guessed and name not in asked:
+            constant = kind not in KINDS and guessed[name][0] == "continuous"
+            kind, reason = (kind, reason) if constant else guessed[name]
         if kind in KINDS:
             columns.append(make_column(table, name, column, kind, reason, missing))
             continue
@@ -74,6 +91,8 @@ def from_table(
         ignored=tuple(name for name, role, _ in roles if role == "ignored"),
         provenance={table.file or IN_MEMORY: table.sha256},
         roles=tuple(roles),
+        until=None if found is None else found.until,
+        notes=() if found is None else (found.sentence,),
     )
 
 
@@ -291,20 +310,58 @@ def _places(
     return found
 
 
+def _ends(
+    grouped: dict[str, tuple[str, ...]],
+    places: Mapping[str, Sequence[str]],
+    place_end: Sequence[str],
+) -> dict[str, tuple[str, ...]]:
+    """Return place → columns of its end, and take the ends out of the places."""
+    if place_end:
+        if not grouped:
+            raise RecordsError(
+                Option("place_end", list(place_end)),
+                " needs a place where records begin; name its columns x and y, or pass ",
+                Option("places"),
+            )
+        return {next(iter(grouped)): tuple(place_end)}
+    found = find_ends([place for place in grouped if place not in places])
+    return {
+        place: grouped.pop(end)
+        for place, end in found.items()
+        if len(grouped[end]) == len(grouped[place])
+        and is_geographic(grouped[end]) == is_geographic(grouped[place])
+    }
+
+
 def _place(
     table: Table,
     place: str,
     grouped: Mapping[str, tuple[str, ...]],
+    ends: Mapping[str, tuple[str, ...]],
     cells: Cells,
     asked: Mapping[str, str],
     missing: frozenset[str],
 ) -> Column:
     names = grouped[place]
-    values, text = read_place(table, {name: cells[name] for name in names}, missing)
+    last = ends.get(place, ())
+    found = read_place(
+        table, {name: cells[name] for name in names}, missing, {name: cells[name] for name in last}
+    )
     why = "asked for" if any(name in asked for name in names) else "found by name"
     projected = is_geographic(names)
     if projected:
         why += f", km east and north of the centre of {', '.join(names)}"
     elif len(names) > 1:
         why += f", {', '.join(names)}"
-    return Column(place, "place", values, None, text, reason=why, projected=projected)
+    if last:
+        why += f"; at the end {', '.join(last)}"
+    return Column(
+        place,
+        "place",
+        found.values,
+        None,
+        found.text,
+        reason=why,
+        projected=projected,
+        end_values=found.end_values,
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 
-def _set(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
 # Units in which records live: numbers in such columns are names, and one unit lies in another.
-_AREAS = _set(
+_AREAS = word_set(
     "family fam household hh house home dwelling building apartment street ward room bed bay tract "
     "zip zipcode postcode postal fips county district region province state village town city "
     "parish municipality commune country zone sector neighbourhood neighborhood school classroom "
@@ -18,21 +19,21 @@ _AREAS = _set(
     "station plot"
 )
 # What else is named by numbers.
-_NAMED = _set(
+_NAMED = word_set(
     "id ids identifier code field well plate batch colony cluster group block type genotype "
     "serotype strain clade lineage species breed sex gender occupation"
 )
 # With one of these words a number is a quantity after all: household_size, n_ward, class_mean.
-_QUANTITIES = _set(
+_QUANTITIES = word_set(
     "size count counts total sum mean median average avg sd var min max length width height area "
     "volume weight distance dist duration days weeks months years hours minutes time age rate "
     "ratio share percent pct density score index income price temperature population"
 )
 _NUMBERS_OF = ("n", "num", "number", "no", "nr")  # in front: n_ward; behind: ward_no is a name
-_IDENTITIES = _set(
+_IDENTITIES = word_set(
     "id ids identifier case patient sample record subject individual person animal key"
 )
-_WHEN = _set(
+_WHEN = word_set(
     "onset symptom symptoms rash illness infection infected exposure sample sampling sampled "
     "collection collected report reported reporting notification diagnosis diagnosed confirmation "
     "admission admitted birth born death died recovery recovered discharge discharged outcome "

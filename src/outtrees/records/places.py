@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -137,14 +138,46 @@ def _axis(name: str) -> tuple[str, tuple[str, ...]]:
     return _AXIS[parts[at[0]]], tuple(part for i, part in enumerate(parts) if i != at[0])
 
 
+class Place(NamedTuple):
+    """Coordinates of the records, and of their ends if these are given."""
+
+    values: Array  # (T, D)
+    text: tuple[str, ...]
+    end_values: Array | None  # (T, D); where records began if their end is unknown
+
+
 def read_place(
-    table: Table, columns: Mapping[str, list[str]], missing: frozenset[str]
-) -> tuple[Array, tuple[str, ...]]:
-    """Return the coordinates of a place, (T, D), and its text; columns hold the cells.
+    table: Table,
+    columns: Mapping[str, list[str]],
+    missing: frozenset[str],
+    ends: Mapping[str, list[str]] | None = None,
+) -> Place:
+    """Return a place; columns, and ends if records have moved at their end, hold the cells.
 
     One column holds cells such as "3.5, 7" (with comma, semicolon or blank between), two or three
     hold one coordinate each. The text of degrees has the latitude first, whatever their order.
     """
+    numbers, text = _coordinates(table, columns, missing)
+    geographic = is_geographic(tuple(columns))
+    values = project(*numbers) if geographic else np.column_stack(numbers)
+    if not ends:
+        return Place(values, text, None)
+    last = _coordinates(table, ends, missing)[0]
+    if len(last) != len(numbers) or is_geographic(tuple(ends)) != geographic:
+        raise RecordsError(
+            f"the end of a place must be written as its beginning is; got "
+            f"{', '.join(map(quoted, ends))} for {', '.join(map(quoted, columns))}. Name columns "
+            "of the same coordinates"
+        )
+    about = (numbers[0], numbers[1])
+    end_values = project(last[0], last[1], about) if geographic else np.column_stack(last)
+    return Place(values, text, np.where(np.isnan(end_values), values, end_values))
+
+
+def _coordinates(
+    table: Table, columns: Mapping[str, list[str]], missing: frozenset[str]
+) -> tuple[list[Array], tuple[str, ...]]:
+    """Return each coordinate, (T,), latitude first, and the text."""
     names = tuple(columns)
     if len(names) == 1:
         columns = _split(table, names[0], columns[names[0]], missing)
@@ -183,7 +216,7 @@ def read_place(
     for row in known or []:
         text[row] = ", ".join(cells[row] for cells in written)
     if not geographic:
-        return np.column_stack(numbers), tuple(text)
+        return numbers, tuple(text)
     latitude, longitude = numbers
     for values, limit, what in ((latitude, 90, "latitude"), (longitude, 360, "longitude")):
         wrong = np.flatnonzero(np.abs(values) > limit)
@@ -194,7 +227,7 @@ def read_place(
                 f"a {what} is expected within ±{limit} degrees, but "
                 f"it is {values[wrong[0]]:g}; rename the columns to x and y if they are no degrees",
             )
-    return project(latitude, longitude), tuple(text)
+    return numbers, tuple(text)
 
 
 def _split(

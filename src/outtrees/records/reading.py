@@ -35,6 +35,8 @@ def read_records(
     sequences: str | os.PathLike[str] | Mapping[Any, str] | None = None,
     unsequenced: str = "error",
     places: Mapping[str, Sequence[str]] | None = None,
+    place_end: Sequence[str] = (),
+    tracks: bool = True,
     missing: Iterable[str] = MISSING,
     unique_within: str = "table",
     encoding: str = "utf-8",
@@ -74,6 +76,12 @@ def read_records(
         and lon (or latitude, longitude, long, lng), alone or with a common word as in home_x,
         home_y. Latitudes and longitudes become km east and north of their centre; see
         `outtrees.records.places.project` for the error.
+    place_end : sequence of str
+        Columns of the place at which each record ended, if the (first) place is where it began. By
+        default found by name: x_end and y_end, or last_x and last_y, beside x and y.
+    tracks : bool
+        Whether a long table, one row for each object and frame, becomes one record for each object;
+        see `outtrees.records.tracks.find_tracks`. A note says that it did.
     missing : iterable of str
         Cells that mean "not known".
     unique_within : {"table", "group"}
@@ -149,7 +157,8 @@ def read_records(
         records = _from_characters(contents, id, asked, names)
     else:
         check_columns(asked, [*contents.names, *names], contents.title)
-        records = from_table(contents, id, asked, dict(places or {}), absent, unique_within)
+        where = dict(places or {})
+        records = from_table(contents, id, asked, where, absent, unique_within, place_end, tracks)
     if found is None:
         return records
     hint = _id_hint(contents, found.names) if isinstance(contents, Table) else ""
