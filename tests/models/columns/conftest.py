@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from outtrees.models.columns import (
     ColumnKernel,
     Counts,
     Drift,
+    GroupedDrift,
     Reversion,
     Sticky,
     Substitution,
@@ -28,18 +29,68 @@ def densities(kernel, children, parents, k):
 
 
 def weighted_sum(kernel, pairs, weights, elapsed=None):
-    """Return Σ w·log_steps + log_prior, what an M-step must not lower; 0·(−inf) counts as 0."""
-    total = kernel.log_prior()
+    """Return Σ w·log_steps over k and edges; 0·(−inf) counts as 0."""
+    total = 0.0
     for k, w in enumerate(weights, start=1):
         log_p = kernel.log_steps(pairs, k, elapsed)
-        total += float(w[w > 0] @ log_p[w > 0])
+        total += float(w[w != 0] @ log_p[w != 0])
     return total
+
+
+def richardson(value, params, step=4e-3):
+    """Return ∂ value/∂params: two central differences, their leading errors cancelled.
+
+    The error is of the order of step⁴; another formula and step than `differences` has.
+    """
+    result = np.empty(len(params))
+    for i in range(len(params)):
+        unit = np.eye(len(params))[i]
+        wide, narrow = (
+            (value(params + h * unit) - value(params - h * unit)) / (2 * h)
+            for h in (step, step / 2)
+        )
+        result[i] = (4 * narrow - wide) / 3
+    return result
+
+
+def assert_slopes_agree(found, value, params, tol=2e-7):
+    """`found` is ∂ value/∂params, to within tol of the largest."""
+    right = richardson(value, params)
+    assert found.shape == right.shape
+    np.testing.assert_allclose(found, right, rtol=tol, atol=tol * (1 + abs(right).max(initial=0)))
+
+
+def climbed(kernel, pairs, weights, elapsed=None):
+    """Return the kernel at the maximum of Σ w·log_steps + log_prior, found by its slopes."""
+    if not len(kernel.params):
+        return kernel
+
+    def loss(params):
+        moved = kernel.with_params(params)
+        slopes = moved.slopes(pairs, weights, elapsed) + moved.prior_slopes()
+        return -weighted_sum(moved, pairs, weights, elapsed) - moved.log_prior(), -slopes
+
+    found = minimize(
+        loss,
+        kernel.params,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(x - 15, x + 15) for x in kernel.params],  # as a fit has them
+        options={"ftol": 1e-13, "gtol": 1e-7, "maxiter": 500},
+    )
+    return kernel.with_params(found.x)
 
 
 def legendre(low, high, n):
     """Return nodes (n, 1) and weights (n,) of a quadrature between two numbers."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     return (low + (nodes + 1) * (high - low) / 2)[:, None], weights * (high - low) / 2
+
+
+def tangents(centre, n):
+    """Return nodes (n, 1) and weights (n,) of a quadrature over all numbers, for long tails."""
+    angle, weights = legendre(-np.pi / 2, np.pi / 2, n)
+    return centre + np.tan(angle), weights / np.cos(angle[:, 0]) ** 2
 
 
 def dates(days):
@@ -54,11 +105,10 @@ class KernelCase:
     column: np.ndarray  # (T, D), cells of a table
     points: np.ndarray  # (n, D), all cells a child may have …
     weights: np.ndarray  # (n,), … and their quadrature weights
-    vary: Callable  # (kernel, unconstrained parameters) → kernel
-    starts: tuple  # of an independent optimiser over those parameters
     alone: tuple | None = None  # cells and weights without a parent, where they differ
-    composes: bool = True  # rounded dates do so only before rounding
+    composes: bool = True  # rounded dates do so only before rounding, long tails not at all
     discrete: bool = True
+    long_tail: bool = False  # no fourth moment
     accuracy: float = 1e-9  # of the quadrature
 
 
@@ -66,36 +116,31 @@ def _started(kernel, column, **parameters):
     return replace(kernel.start(column), **parameters)
 
 
-def _drift(name, column, points, weights, offset=True):
-    D = column.shape[1]
-    step = np.array([0.4, -0.2])[:D] if offset else np.zeros(D)
+def _drift(name, column, points, weights, kernel=None, **options):
+    kernel = kernel or Drift()
+    D = 1 if points.shape[1] == 1 or kernel.ends else 2
+    step = np.array([0.4, -0.2])[:D] if kernel.offset else np.zeros(D)
     cov = np.array([[0.5, 0.15], [0.15, 0.3]])[:D, :D]
-
-    def vary(kernel, params):
-        lower = np.zeros((D, D))
-        lower[np.tril_indices(D)] = params[: D * (D + 1) // 2]
-        lower[np.diag_indices(D)] = np.exp(lower[np.diag_indices(D)])
-        moved = params[-D:] if offset else np.zeros(D)
-        return replace(kernel, cov=lower @ lower.T, mean_step=moved)
-
-    n = D * (D + 1) // 2 + D * offset
-    kernel = _started(Drift(offset=offset), column, mean_step=step, cov=cov)
-    starts = (np.zeros(n), np.full(n, -0.5))
-    return KernelCase(name, kernel, column, points, weights, vary, starts, discrete=False)
+    parameters = {"mean_step": step, "cov": cov, "rate": 0.7 * kernel.clock}
+    if isinstance(kernel, GroupedDrift):
+        parameters["scales"] = np.array([0.5, 1.7])
+    kernel = _started(kernel, column, **parameters)
+    return KernelCase(name, kernel, column, points, weights, discrete=False, **options)
 
 
-def _reversion():
-    column = _RNG.normal(1.0, 2.0, size=(10, 1))
-    points, weights = legendre(-25, 25, 300)
+def _reversion(name, points, weights, tail=None, **options):
+    column = np.random.default_rng(21).normal(1.0, 2.0, size=(10, 1))
+    kernel = _started(Reversion(tail=tail), column, share=0.6, step=0.3, variance=0.8)
+    return KernelCase(name, kernel, column, points, weights, discrete=False, **options)
 
-    def vary(kernel, params):
-        share, step, log_variance = params
-        variance = float(np.exp(log_variance))
-        return replace(kernel, share=float(np.clip(share, 0, 1.25)), step=step, variance=variance)
 
-    kernel = _started(Reversion(), column, share=0.6, step=0.3, variance=0.8)
-    starts = (np.array([0.5, 0.0, 0.0]), np.array([1.0, 0.5, 1.0]))
-    return KernelCase("reversion", kernel, column, points, weights, vary, starts, discrete=False)
+def _in_group(g, points):
+    return np.column_stack([points, np.full(len(points), float(g))])
+
+
+def _wide_plane():
+    x, w = tangents(0.0, 160)
+    return np.array(list(product(x[:, 0], x[:, 0]))), np.outer(w, w).ravel()
 
 
 def _plane():
@@ -113,14 +158,7 @@ def _sticky(name, target):
         column,
         np.arange(3.0)[:, None],
         np.ones(3),
-        lambda kernel, params: replace(kernel, stickiness=_share(params[0])),
-        (np.array([-2.0]), np.array([0.0]), np.array([3.0])),
     )
-
-
-def _share(x):
-    """Return a number between 0 and 1, and never quite either."""
-    return float(1e-12 + (1 - 2e-12) / (1 + np.exp(-x)))
 
 
 def _counts(name, column):
@@ -132,8 +170,6 @@ def _counts(name, column):
         column,
         points,
         np.ones(len(points)),
-        lambda kernel, params: replace(kernel, survival=_share(params[0])),
-        (np.array([-2.0]), np.array([0.0]), np.array([3.0])),
     )
 
 
@@ -146,8 +182,6 @@ def _waiting(name, kernel, column, points, weights, alone, **options):
         column,
         dates(points),
         weights,
-        lambda kernel, params: kernel._moved(params),
-        () if kernel.table else (np.array([1.0, 0.5]), np.array([2.0, 1.5])),
         alone=(dates(alone[0]), alone[1]),
         **options,
     )
@@ -158,19 +192,12 @@ def _substitution(name, letters, model="JC69"):
     column = rng.choice(C, p=[0.7, *[0.3 / (C - 1)] * (C - 1)], size=(12, 3)).astype(float)
     points = np.array(list(product(range(C), repeat=3)), dtype=float)
 
-    def vary(kernel, params):
-        kappa = float(np.exp(params[1])) if model == "K80" else kernel.kappa
-        return replace(kernel, rate=float(np.exp(np.clip(params[0], -12, np.log(2)))), kappa=kappa)
-
-    n = 2 if model == "K80" else 1
     return KernelCase(
         name,
         _started(Substitution(tuple(letters), model), column, rate=0.15, kappa=3.5),
         column,
         points,
         np.ones(len(points)),
-        vary,
-        (np.full(n, -3.0), np.full(n, -0.5)),
     )
 
 
@@ -179,8 +206,41 @@ _DAYS = np.array([0, 3, 4, 4, 7, 9, 9, 12, 15, 20], dtype=float)
 CASES = [
     _drift("drift-1d", _RNG.normal(size=(10, 1)), *legendre(-16, 16, 200)),
     _drift("drift-2d", _RNG.normal(size=(10, 2)), *_plane()),
-    _drift("place", _RNG.normal(size=(10, 2)), *_plane(), offset=False),
-    _reversion(),
+    _drift("place", _RNG.normal(size=(10, 2)), *_plane(), Drift(offset=False)),
+    _drift("drift-clock", _RNG.normal(size=(10, 1)), *legendre(-16, 16, 200), Drift(clock=True)),
+    _drift(
+        "drift-ends",  # of one coordinate: first and last value
+        _RNG.normal(size=(10, 2)),
+        np.repeat(legendre(-16, 16, 200)[0], 2, axis=1),
+        legendre(-16, 16, 200)[1],
+        Drift(ends=True),
+    ),
+    _drift(
+        "grouped",
+        _in_group(1, _RNG.normal(size=(10, 2))),
+        _in_group(1, _plane()[0]),
+        _plane()[1],
+        GroupedDrift(offset=False),
+    ),
+    _drift(
+        "drift-tail",
+        _RNG.normal(size=(10, 1)),
+        *tangents(0.0, 400),
+        Drift(tail=3.0),
+        composes=False,
+        long_tail=True,
+    ),
+    _drift(
+        "place-tail",
+        _RNG.normal(size=(10, 2)),
+        *_wide_plane(),
+        Drift(offset=False, tail=3.0),
+        composes=False,
+        long_tail=True,
+        accuracy=1e-5,  # of two coordinates at once: the corner is not smooth
+    ),
+    _reversion("reversion", *legendre(-25, 25, 300)),
+    _reversion("reversion-tail", *tangents(0.0, 400), tail=3.0, composes=False, long_tail=True),
     _sticky("sticky", "marginal"),
     _sticky("sticky-uniform", "uniform"),
     _counts("counts", [2, 3, 2, 4, 3, 2, 3, 1, 3, 2]),
@@ -219,6 +279,31 @@ CASES = [
         np.arange(40.0),
         np.ones(40),
         (np.arange(21.0), np.ones(21)),
+    ),
+    *(
+        _waiting(
+            f"waiting-days-{law}",
+            Waiting(law=law),
+            _DAYS,
+            np.arange(400.0),
+            np.ones(400),
+            (np.arange(21.0), np.ones(21)),
+            composes=False,
+        )
+        for law in ("lognormal", "weibull")
+    ),
+    *(
+        _waiting(
+            f"waiting-exact-{law}",
+            Waiting(unit=0.0, law=law),
+            _DAYS,
+            *legendre(0, 150, 800),
+            legendre(0, 20, 5),
+            discrete=False,
+            composes=False,
+            accuracy=2e-5,  # the density has a kink at the parent's date
+        )
+        for law in ("lognormal", "weibull")
     ),
     _substitution("jc69", "ACGT"),
     _substitution("k80", "ACGT", "K80"),

@@ -12,7 +12,7 @@ from outtrees.models.columns import (
     Waiting,
 )
 
-from .conftest import dates, weighted_sum
+from .conftest import assert_slopes_agree, climbed, dates, weighted_sum
 
 NAN = np.nan
 KERNELS = {
@@ -43,7 +43,7 @@ def columns(values):
 
 @pytest.mark.parametrize("shape", list(columns([0, 0, 0])))
 @pytest.mark.parametrize("name", list(KERNELS))
-def test_start_and_refit_on_a_column_that_says_little(name, shape):
+def test_start_and_climb_on_a_column_that_says_little(name, shape):
     kernel, values = KERNELS[name]
     column = np.array(columns(values)[shape], dtype=float)[:, None]
     if isinstance(kernel, Waiting):
@@ -65,15 +65,25 @@ def test_start_and_refit_on_a_column_that_says_little(name, shape):
         else:
             assert not impossible.any()
     assert np.isfinite(kernel.log_alone(column)).all()
-    before = weighted_sum(kernel, pairs, weights)
-    for _ in range(5):
-        kernel = kernel.refit(pairs, weights)
-    after = weighted_sum(kernel, pairs, weights)
+    again = kernel.with_params(kernel.params)
+    for k in (1, 2):
+        np.testing.assert_allclose(
+            again.log_steps(pairs, k), kernel.log_steps(pairs, k), rtol=1e-6, atol=1e-6
+        )
+    assert_slopes_agree(
+        kernel.slopes(pairs, weights),
+        lambda params: weighted_sum(kernel.with_params(params), pairs, weights),
+        kernel.params,
+        tol=1e-5,
+    )
+    before = weighted_sum(kernel, pairs, weights) + kernel.log_prior()
+    found = climbed(kernel, pairs, weights)
+    after = weighted_sum(found, pairs, weights) + found.log_prior()
     assert np.isfinite(after)
     assert after >= before - 1e-9 * abs(before)
-    kernel = kernel.refit_alone(column, np.full(T, 0.2))
-    assert np.isfinite(kernel.log_alone(column)).all()
-    assert "nan" not in kernel.describe()
+    assert np.isfinite(found.slopes_alone(column, np.full(T, 0.2))).all()
+    assert np.isfinite(found.log_alone(column)).all()
+    assert "nan" not in found.describe()
 
 
 def test_a_level_nobody_shows():
@@ -87,7 +97,6 @@ def test_equal_sequences_keep_a_rate_and_a_divergence_above_zero():
     kernel = Substitution().start(column)
     child = np.arange(1, 6)
     pairs = kernel.pairs(column, column, child, child - 1)
-    for _ in range(10):
-        kernel = kernel.refit(pairs, np.ones((1, 5)))
+    kernel = climbed(kernel, pairs, np.ones((1, 5)))
     assert 0 < kernel.rate < 1e-3
     assert 0 < kernel.divergence <= 0.5

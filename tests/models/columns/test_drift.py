@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from outtrees.models.columns import Drift
 
-from .conftest import densities, legendre, weighted_sum
+from .conftest import assert_slopes_agree, climbed, densities, legendre, weighted_sum
 
 
 @pytest.fixture
@@ -65,30 +65,102 @@ def clock_problem(seed, K=1, T=14):
 
 
 @pytest.mark.parametrize("K", [1, 2, 3])
-def test_refit_with_a_clock_never_lowers_its_objective(K):
-    """From the start, where the rate is 0, too: there no rate may be the best one."""
-    for seed in range(15):
+@pytest.mark.parametrize("tail", [None, 3.0])
+def test_slopes_with_a_clock_are_differences(K, tail):
+    """With slow and fast clocks, weights of both signs."""
+    for seed in range(4):
         kernel, pairs, weights, elapsed = clock_problem(seed, K)
-        before = weighted_sum(kernel, pairs, weights, elapsed)
-        for _ in range(4):
-            kernel = kernel.refit(pairs, weights, elapsed)
-            after = weighted_sum(kernel, pairs, weights, elapsed)
-            assert after >= before - 1e-9 * abs(before)
-            before = after
+        rng = np.random.default_rng(seed)
+        weights = weights * rng.choice([-1.0, 1.0], size=weights.shape)
+        for rate in (1e-3, 0.4, 30.0):
+            moved = replace(kernel, rate=rate, tail=tail, mean_step=np.array([0.3]))
+            assert_slopes_agree(
+                moved.slopes(pairs, weights, elapsed),
+                lambda p, m=moved, x=(pairs, weights, elapsed): weighted_sum(m.with_params(p), *x),
+                moved.params,
+            )
 
 
-def test_a_rate_of_zero_stays_where_time_brings_no_spread():
-    """Long times with small changes: the best rate is 0, and any positive one would be worse."""
+@pytest.mark.parametrize("tail", [None, 3.0])
+def test_slopes_of_places_with_ends_and_a_clock_are_differences(tail):
+    rng = np.random.default_rng(3)
+    column = rng.normal(size=(9, 4))  # first place, last place
+    column[4] = np.nan
+    child, parent = np.nonzero(~np.eye(9, dtype=bool))
+    weights, elapsed = rng.normal(size=(2, len(child))), rng.gamma(1.0, size=len(child))
+    start = Drift(clock=True, ends=True, tail=tail).start(column)
+    kernel = start.with_params(start.params + rng.normal(size=len(start.params)) / 4)
+    pairs = kernel.pairs(column, column, child, parent)
+    assert_slopes_agree(
+        kernel.slopes(pairs, weights, elapsed),
+        lambda params: weighted_sum(kernel.with_params(params), pairs, weights, elapsed),
+        kernel.params,
+    )
+
+
+def test_a_child_starts_where_its_parent_ended():
+    column = np.array([[0.0, 0.0, 5.0, 6.0], [5.1, 6.2, 9.0, 9.0], [1.0, 2.0, 3.0, 3.0]])
+    kernel = replace(Drift(offset=False, ends=True).start(column), cov=np.diag([0.3, 0.7]))
+    one, other = np.array([1]), np.array([0])
+    law = stats.multivariate_normal([5.0, 6.0], kernel.cov)
+    there = kernel.log_steps(kernel.pairs(column, column, one, other), 1)[0]
+    assert there == pytest.approx(law.logpdf([5.1, 6.2]), abs=1e-12)
+    back = kernel.log_steps(kernel.pairs(column, column, other, one), 1)[0]
+    assert back == pytest.approx(
+        stats.multivariate_normal([9.0, 9.0], kernel.cov).logpdf([0.0, 0.0])
+    )
+    # Cells without a parent: where records start.
+    assert kernel.log_alone(column)[0] == pytest.approx(
+        stats.multivariate_normal(column[:, :2].mean(axis=0), kernel.spread).logpdf([0.0, 0.0])
+    )
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_long_tails_against_scipy(plane, k):
+    kernel, column = plane
+    kernel = replace(kernel, tail=3.0)
+    child, parent = np.array([1, 2, 3, 4]), np.array([0, 1, 7, 3])
+    elapsed = np.array([0.0, 0.5, 2.0, 40.0])
+    found = kernel.log_steps(kernel.pairs(column, column, child, parent), k, elapsed)
+    for edge in range(4):
+        mean = column[parent[edge]] + k * kernel.mean_step
+        law = stats.multivariate_t(mean, (k + 0.7 * elapsed[edge]) * kernel.cov, df=3)
+        assert found[edge] == pytest.approx(law.logpdf(column[child[edge]]), abs=1e-10)
+
+
+def test_a_fit_may_choose_long_tails_unless_a_tail_was_asked_for(plane):
+    kernel, _ = plane
+    assert [variant.tail for variant in kernel.variants()] == [None, 3.0]
+    assert [variant.tail for variant in replace(kernel, tail=7.0).variants()] == [7.0]
+
+
+def test_rounded_cells_are_no_spike():
+    """However often children repeat their parents, the spread stays that of rounding."""
+    column = np.round(np.random.default_rng(0).normal(0, 2, size=(60, 1)))
+    kernel = Drift(offset=False).start(column)
+    same = np.arange(60)
+    found = climbed(kernel, kernel.pairs(column, column, same, same), np.ones((1, 60)))
+    assert found.cov[0, 0] == pytest.approx(1 / 12, rel=1e-2)
+    lowest = kernel.with_params(kernel.params - 50.0)
+    assert lowest.cov[0, 0] == pytest.approx(1 / 12, rel=1e-9)
+    fine = column + 0.37 * np.arange(60)[:, None] / 1e5  # written with more digits
+    kernel = Drift(offset=False).start(fine)
+    found = climbed(kernel, kernel.pairs(fine, fine, same, same), np.ones((1, 60)))
+    assert found.cov[0, 0] < 1e-3
+
+
+def test_time_that_brings_no_spread_has_a_slow_clock():
+    """Long times with small changes: the rate falls as far as its prior lets it."""
     rng = np.random.default_rng(0)
     elapsed = np.linspace(0, 10, 40)
     column = np.append(0.0, rng.normal(size=40) * np.where(elapsed > 5, 1e-3, 1.0))[:, None]
     kernel = Drift(clock=True).start(column)
     pairs = kernel.pairs(column, column, np.arange(1, 41), np.zeros(40, dtype=int))
-    assert kernel.refit(pairs, np.ones((1, 40)), elapsed).rate == 0.0
+    assert climbed(kernel, pairs, np.ones((1, 40)), elapsed).rate < 0.02
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_refits_with_a_clock_end_where_an_independent_optimiser_ends(seed):
+def test_slopes_with_a_clock_lead_where_an_independent_optimiser_ends(seed):
     rng = np.random.default_rng(seed)
     elapsed = rng.gamma(1.0, size=60)
     column = np.append(0.0, rng.normal(size=60) * np.sqrt(0.2 * (1 + 3 * elapsed)))[:, None]
@@ -100,11 +172,11 @@ def test_refits_with_a_clock_end_where_an_independent_optimiser_ends(seed):
         trial = replace(
             kernel, mean_step=params[:1], cov=np.exp(params[1:2])[None], rate=np.exp(params[2])
         )
-        return -weighted_sum(trial, pairs, weights, elapsed)
+        return -weighted_sum(trial, pairs, weights, elapsed) - trial.log_prior()
 
     best = minimize(loss, np.zeros(3), method="Nelder-Mead", options={"maxiter": 2000}).fun
-    found = kernel.refit(pairs, weights, elapsed)
-    assert weighted_sum(found, pairs, weights, elapsed) >= -best - 1e-6
+    found = climbed(kernel, pairs, weights, elapsed)
+    assert weighted_sum(found, pairs, weights, elapsed) + found.log_prior() >= -best - 1e-6
 
 
 def test_time_is_ignored_without_a_clock(plane):
@@ -120,7 +192,8 @@ def test_places_have_no_direction():
     column = np.arange(20.0).reshape(10, 2)
     kernel = Drift(offset=False).start(column)
     pairs = kernel.pairs(column, column, np.arange(1, 10), np.arange(9))
-    assert (kernel.refit(pairs, np.ones((1, 9))).mean_step == 0).all()
+    assert (climbed(kernel, pairs, np.ones((1, 9))).mean_step == 0).all()
+    assert len(kernel.params) == 3
 
 
 @pytest.mark.parametrize(
@@ -144,7 +217,7 @@ def test_the_scale_of_a_column_does_not_matter():
     for scale in (1.0, 1e-12, 1e12):
         kernel = Drift().start(scale * column)
         pairs = kernel.pairs(scale * column, scale * column, child, parent)
-        kernel = kernel.refit(pairs, np.ones((1, 9)))
+        kernel = climbed(kernel, pairs, np.ones((1, 9)))
         shifted = kernel.log_steps(pairs, 1) + np.log(scale)
         reference = shifted if reference is None else reference
-        np.testing.assert_allclose(shifted, reference, rtol=1e-9)
+        np.testing.assert_allclose(shifted, reference, rtol=1e-5)  # where a climb stops

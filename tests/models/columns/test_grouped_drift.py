@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from outtrees.models.columns import Drift, GroupedDrift
 
-from .conftest import weighted_sum
+from .conftest import assert_slopes_agree, climbed, weighted_sum
 
 T, G = 24, 3
 
@@ -46,43 +46,82 @@ def test_density_against_scipy(k):
 
 
 @pytest.mark.parametrize("clock", [False, True])
-def test_refits_rise_to_the_maximum(clock):
-    for seed in range(5):
+@pytest.mark.parametrize("tail", [None, 3.0])
+@pytest.mark.parametrize("K", [1, 2, 3])
+def test_slopes_are_differences(clock, tail, K):
+    """Missing places, a record whose group nobody knows, weights of both signs."""
+    for seed in range(3):
+        kernel, cells, ends, weights, elapsed = problem(seed, K, clock=clock)
+        cells[3], cells[5, 2] = np.nan, -1.0
+        rng = np.random.default_rng(seed)
+        weights = weights * rng.choice([-1.0, 1.0], size=weights.shape)
+        kernel = replace(kernel, tail=tail)
+        kernel = kernel.with_params(kernel.params + rng.normal(size=len(kernel.params)) / 4)
+        pairs = kernel.pairs(cells, cells, *ends)
+
+        def value(params, kernel=kernel, of=(pairs, weights, elapsed)):
+            return weighted_sum(kernel.with_params(params), *of)
+
+        found = kernel.slopes(pairs, weights, elapsed)
+        assert_slopes_agree(found, value, kernel.params)
+        with pytest.raises(AssertionError):  # slopes of two groups exchanged
+            assert_slopes_agree(found[[*range(len(found) - 2), -1, -2]], value, kernel.params)
+        assert_slopes_agree(
+            kernel.prior_slopes(),
+            lambda params, kernel=kernel: kernel.with_params(params).log_prior(),
+            kernel.params,
+        )
+
+
+@pytest.mark.parametrize("clock", [False, True])
+def test_slopes_lead_to_the_maximum(clock):
+    for seed in range(3):
         kernel, cells, ends, weights, elapsed = problem(seed, clock=clock)
         pairs = kernel.pairs(cells, cells, *ends)
         time = elapsed if clock else None
-        before = weighted_sum(kernel, pairs, weights, time)
-        for _ in range(200):
-            kernel = kernel.refit(pairs, weights, time)
-            after = weighted_sum(kernel, pairs, weights, time)
-            assert after >= before - 1e-9 * abs(before)
-            if after - before < 1e-10:
-                break
-            before = after
 
-        def loss(x, kernel=kernel, pairs=pairs, weights=weights, time=time):
+        def value(kernel, pairs=pairs, weights=weights, time=time):
+            return weighted_sum(kernel, pairs, weights, time) + kernel.log_prior()
+
+        def loss(x, kernel=kernel, value=value, clock=clock):
             lower = np.array([[np.exp(x[0]), 0], [x[1], np.exp(x[2])]])
             moved = replace(
                 kernel,
                 cov=lower @ lower.T,
                 mean_step=x[3:5],
                 scales=np.exp(x[5 : 5 + G]),
-                rate=float(np.exp(x[-1])) if time is not None else 0.0,
+                rate=float(np.exp(x[-1])) if clock else 0.0,
             )
-            return -weighted_sum(moved, pairs, weights, time)
+            return -value(moved)
 
         start = np.concatenate([np.zeros(5 + G), [0.0] * clock])
         best = -minimize(loss, start, method="BFGS", options={"gtol": 1e-6}).fun
+        after = value(climbed(kernel, pairs, weights, time))
         assert after == pytest.approx(best, rel=1e-6) or after > best
 
 
-def test_a_strong_prior_is_one_spread_for_all():
-    kernel, cells, ends, weights, _ = problem(3, strength=1e15, clock=False)
-    grouped = kernel.refit(kernel.pairs(cells, cells, *ends), weights)
-    plain = Drift().start(cells[:, :2])
-    plain = plain.refit(plain.pairs(cells[:, :2], cells[:, :2], *ends), weights)
-    np.testing.assert_allclose(grouped.scales, 1.0, rtol=1e-12)
-    np.testing.assert_allclose(grouped.cov, plain.cov, rtol=1e-12)
+def test_groups_that_are_alike_walk_as_one():
+    kernel, cells, ends, weights, elapsed = problem(3)
+    kernel = replace(kernel, scales=np.ones(G))
+    places = cells[:, :2]
+    plain = Drift(clock=True).start(places)
+    pairs, plain_pairs = kernel.pairs(cells, cells, *ends), plain.pairs(places, places, *ends)
+    np.testing.assert_allclose(
+        kernel.slopes(pairs, weights, elapsed)[:-G],
+        plain.slopes(plain_pairs, weights, elapsed),
+        rtol=1e-10,
+    )
+    assert kernel.log_prior() == pytest.approx(plain.log_prior(), rel=1e-12)
+
+
+def test_a_strong_prior_holds_groups_together():
+    spreads = []
+    for strength in (1.0, 6.0, 1e4):
+        kernel, cells, ends, weights, _ = problem(3, strength=strength, clock=False)
+        scales = climbed(kernel, kernel.pairs(cells, cells, *ends), weights).scales
+        spreads.append(np.ptp(np.log(scales)))
+    assert spreads[0] > spreads[1] > 1.0
+    assert spreads[2] < 0.05
 
 
 def test_stretches_count_as_the_whole_and_missing_places_as_nothing():
@@ -90,16 +129,26 @@ def test_stretches_count_as_the_whole_and_missing_places_as_nothing():
     cells[2] = np.nan
     pairs = kernel.pairs(cells, cells, child, parent)
     half = np.arange(len(child)) < len(child) // 2
-    counts = [
-        kernel.counted(kernel.pairs(cells, cells, child[h], parent[h]), weights[:, h], elapsed[h])
+    parts = [
+        kernel.slopes(kernel.pairs(cells, cells, child[h], parent[h]), weights[:, h], elapsed[h])
         for h in (half, ~half)
     ]
-    whole, parts = kernel.refit(pairs, weights, elapsed), kernel.learned(counts)
-    # The search for the rate stops a little elsewhere when sums are rounded otherwise.
-    np.testing.assert_allclose(whole.scales, parts.scales, rtol=1e-9)
-    np.testing.assert_allclose(whole.cov, parts.cov, rtol=1e-9)
+    np.testing.assert_allclose(kernel.slopes(pairs, weights, elapsed), sum(parts), rtol=1e-10)
     gone = (child == 2) & (parent != 2)
     np.testing.assert_array_equal(kernel.log_steps(pairs, 1, elapsed)[gone], 0.0)
+
+
+def test_samples_with_ends_start_where_their_parents_ended():
+    cells = np.random.default_rng(1).normal(size=(12, 4))
+    cells = np.column_stack([cells, np.repeat([0.0, 1.0], 6)])
+    kernel = GroupedDrift(offset=False, ends=True).start(cells)
+    kernel = replace(kernel, scales=np.array([1e-8, 1e-8]))
+    drawn = kernel.sample(cells, 2, np.random.default_rng(0))
+    assert drawn.shape == cells.shape
+    np.testing.assert_allclose(drawn[:, :2], cells[:, 2:4], atol=1e-2)
+    np.testing.assert_array_equal(drawn[:, :2], drawn[:, 2:4])
+    np.testing.assert_array_equal(drawn[:, 4], cells[:, 4])
+    assert kernel.sample_alone(7, np.random.default_rng(0)).shape == (7, 5)
 
 
 def test_samples_have_the_spread_of_their_group():

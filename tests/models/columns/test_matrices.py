@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from outtrees.models.columns import Distances, GivenWeights
 
-from .conftest import weighted_sum
+from .conftest import assert_slopes_agree, climbed, weighted_sum
 
 
 @pytest.fixture
@@ -40,24 +40,45 @@ def test_distances_follow_a_gamma(problem, k):
     assert total == pytest.approx(1.0, abs=1e-8)
 
 
-def test_refit_finds_the_best_scale(problem):
+@pytest.mark.parametrize("K", [1, 2, 3])
+def test_slopes_are_differences(problem, K):
+    kernel, _, _, _, pairs = problem
+    weights = np.random.default_rng(K).normal(size=(K, len(pairs)))
+    kernel = kernel.with_params(kernel.params + 0.3)
+
+    def value(params):
+        return weighted_sum(kernel.with_params(params), pairs, weights)
+
+    assert_slopes_agree(kernel.slopes(pairs, weights), value, kernel.params)
+    with pytest.raises(AssertionError):
+        assert_slopes_agree(kernel.slopes(pairs, abs(weights)), value, kernel.params)
+    assert_slopes_agree(
+        kernel.prior_slopes(), lambda p: kernel.with_params(p).log_prior(), kernel.params
+    )
+    np.testing.assert_array_equal(kernel.slopes_alone(np.arange(7.0)[:, None], np.ones(7)), [0.0])
+    assert kernel.with_params(kernel.params).scale == pytest.approx(kernel.scale, rel=1e-14)
+
+
+def test_slopes_lead_to_the_best_scale(problem):
     kernel, _, _, _, pairs = problem
     for seed in range(5):
         weights = np.random.default_rng(seed).random((3, len(pairs)))
-        found = kernel.refit(pairs, weights)
+
+        def value(kernel, weights=weights):
+            return weighted_sum(kernel, pairs, weights) + kernel.log_prior()
+
         best = minimize_scalar(
-            lambda x, w=weights: -weighted_sum(replace(kernel, scale=np.exp(x)), pairs, w),
+            lambda x, value=value: -value(replace(kernel, scale=np.exp(x))),
             bounds=(-6, 6),
             method="bounded",
         )
-        assert weighted_sum(found, pairs, weights) >= -best.fun - 1e-9
+        assert value(climbed(kernel, pairs, weights)) >= -best.fun - 1e-9
 
 
 def test_equal_records_at_distance_zero(problem):
     kernel = Distances(np.zeros((3, 3))).start(np.arange(3.0)[:, None])
     pairs = np.zeros(4)
-    for _ in range(5):
-        kernel = kernel.refit(pairs, np.ones((1, 4)))
+    kernel = climbed(kernel, pairs, np.ones((1, 4)))
     assert np.isfinite(kernel.log_steps(pairs, 1)).all()
     assert np.isneginf(kernel.log_steps(pairs, 2)).all()
 
@@ -69,7 +90,8 @@ def test_given_weights_are_taken_as_they_are():
     pairs = kernel.pairs(records, records, np.array([2, 0]), np.array([1, 2]))
     np.testing.assert_array_equal(kernel.log_steps(pairs, 1), [np.log(0.7), np.log(0.3)])
     assert np.isneginf(kernel.log_steps(pairs, 2)).all()
-    assert kernel.refit(pairs, np.ones((1, 2))) is kernel
+    assert kernel.params.shape == kernel.slopes(pairs, np.ones((1, 2))).shape == (0,)
+    assert kernel.with_params(kernel.params) is kernel
 
 
 @pytest.mark.parametrize("kernel", [Distances(np.zeros((2, 2))), GivenWeights(np.zeros((2, 2)))])

@@ -7,7 +7,7 @@ import pytest
 
 from outtrees.models.columns import Sticky
 
-from .conftest import densities
+from .conftest import climbed, densities
 
 LEVELS = ("a", "b", "c", "d")
 
@@ -66,7 +66,7 @@ def test_stickiness_is_recovered():
     weights = np.zeros((2, 3000))
     weights[1] = 1.0
     start = replace(truth, stickiness=0.5)
-    found = start.refit(start.pairs(children, parents, edges, edges), weights)
+    found = climbed(start, start.pairs(children, parents, edges, edges), weights)
     assert found.stickiness == pytest.approx(0.8, abs=0.03)
 
 
@@ -77,7 +77,7 @@ def test_nothing_ever_changes():
     kernel = Sticky(("a", "b")).start(column)
     child = np.arange(50)
     pairs = kernel.pairs(column, column, child, child)
-    found = kernel.refit(pairs, np.ones((1, 50)))
+    found = climbed(kernel, pairs, np.ones((1, 50)))
     # d/ds [50 log(s + (1 − s)/2) + log(s (1 − s))/2] = 0
     grid = np.linspace(0.9, 1 - 1e-6, 200_001)
     best = grid[np.argmax(50 * np.log((1 + grid) / 2) + 0.5 * np.log(grid * (1 - grid)))]

@@ -9,7 +9,7 @@ from scipy.linalg import expm
 
 from outtrees.models.columns import Substitution, substitution
 
-from .conftest import densities
+from .conftest import climbed, densities
 
 DNA = ("A", "C", "G", "T")
 TRANSITIONS = {("A", "G"), ("G", "A"), ("C", "T"), ("T", "C")}
@@ -166,7 +166,7 @@ def test_rate_and_kappa_are_recovered(model):
         kernel = replace(truth, rate=0.2, kappa=2.0)
         weights = np.zeros((2, 300))
         weights[k - 1] = 1.0
-        found = kernel.refit(kernel.pairs(children, parents, edges, edges), weights)
+        found = climbed(kernel, kernel.pairs(children, parents, edges, edges), weights)
         assert found.rate == pytest.approx(0.03, rel=0.06)
         if model == "K80":
             assert found.kappa == pytest.approx(5.0, rel=0.15)

@@ -69,7 +69,7 @@ class Drift(CellKernel):
     finest: Any = field(default=None, repr=False)  # (D,), the rounding of cells, in these units
 
     def start(self, values: Array) -> Self:
-        """Return the walk whose links have half of the column's typical spread."""
+        """Return the walk whose links have half of the column's typical spread, and rounding."""
         first = self._first(values)
         known = first[~np.isnan(first).any(axis=1)]
         D = first.shape[1]
@@ -82,7 +82,7 @@ class Drift(CellKernel):
         return replace(
             self,
             mean_step=np.zeros(D),
-            cov=np.diag(typical_variance(known)) / 4,
+            cov=np.diag(typical_variance(known) / 4 + rounding(known) ** 2),
             unit=unit,
             finest=rounding(known) / unit,
             rate=0.1 if self.clock else 0.0,
@@ -173,7 +173,7 @@ class Drift(CellKernel):
         moved: Array,  # (n, D)
         weights: Array,  # (K, n)
         factor: Array,  # (K, n)
-        passed: Array,  # (n,)
+        passed: Array,  # (n,), what a unit of the rate adds to `factor`
     ) -> tuple[Array, Array]:
         """Return the slopes (P,), and those of ½ log `factor` for each pair (n,).
 

@@ -86,8 +86,9 @@ class GroupedDrift(Drift):
         passed = np.zeros(len(cells)) if elapsed is None else elapsed
         links = np.arange(1.0, len(weights) + 1)[:, None]
         groups = cells[:, -1]
-        factor = self._scales_of(groups) * (links + self.rate * passed)
-        walk, by_factor = self._slopes_moved(cells[:, :-1], weights, factor, passed)
+        scale = self._scales_of(groups)
+        factor = scale * (links + self.rate * passed)
+        walk, by_factor = self._slopes_moved(cells[:, :-1], weights, factor, scale * passed)
         known = groups >= 0
         scales = np.bincount(
             groups[known].astype(np.intp), 0.5 * by_factor[known], minlength=len(self.scales)
@@ -97,9 +98,11 @@ class GroupedDrift(Drift):
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return parents + k steps of their groups' spreads; the clock counts as in `Drift`."""
         groups = parents[:, -1]
-        steps = super().sample(np.zeros_like(parents[:, :-1]), k, rng) - k * self.mean_step
-        steps = k * self.mean_step + steps * np.sqrt(self._scales_of(groups))[:, None]
-        return np.column_stack([parents[:, :-1] + steps, groups])
+        last = self._last(parents[:, :-1])
+        start = np.column_stack([last, last]) if self.ends else last
+        mean = start + k * np.tile(self.mean_step, 2 if self.ends else 1)
+        off = super().sample(start, k, rng) - mean
+        return np.column_stack([mean + off * np.sqrt(self._scales_of(groups))[:, None], groups])
 
     def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
         """Return draws from the normal of all cells, each in some group."""

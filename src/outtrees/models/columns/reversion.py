@@ -55,16 +55,17 @@ class Reversion(CellKernel):
         if not variance > 0:
             variance = 1.0  # a constant column has no scale of its own; any positive one serves
         typical = float(typical_variance(known[:, None])[0])
+        finest = float(rounding(known[:, None])[0])
         share = 0.75
         return replace(
             self,
             share=share,
             step=(1 - share) * centre,
-            variance=(1 - share**2) * typical,
+            variance=(1 - share**2) * typical + finest**2,
             centre=centre,
             centre_variance=variance,
             unit=_PRIOR_SPREAD * float(np.sqrt(typical)),
-            finest=float(rounding(known[:, None])[0] / (_PRIOR_SPREAD * np.sqrt(typical))),
+            finest=finest / (_PRIOR_SPREAD * float(np.sqrt(typical))),
         )
 
     @staticmethod
