@@ -183,7 +183,7 @@ def measure(engines: dict[str, Engine], n_seeds: int) -> tuple[dict[str, Errors]
         for seed in range(n_seeds):
             data = clusters(separation, seed)
             true_log_z, _, true_edge, _ = precise_sums(*data)
-            in_range.append(isinstance(OutTreeDistribution(*data)._elimination, Elimination))
+            in_range.append(isinstance(OutTreeDistribution(*data)._engine.elimination, Elimination))
             for name, engine in engines.items():
                 value, edge = engine(*data)
                 log_z[name][i, seed] = abs(value - true_log_z)

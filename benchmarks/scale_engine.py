@@ -33,7 +33,6 @@ from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
 from outtrees import OutTreeDistribution
-from outtrees.trees.candidates import CandidateTrees
 
 ROWS = ("acyclic", "ties", "undated", "again")
 
@@ -140,7 +139,7 @@ def ties(options):
                 trees, spent = solved(*edges, np.full(T, -5.0))
                 times.append(spent)
             seconds.append(float(np.median(times)))
-            members = np.diff(trees._solver.components.first)
+            members = np.diff(trees._engine.components.first)
         slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
         result[name] = {
             "sizes": sizes,
@@ -182,7 +181,7 @@ def undated(options):
     return {
         "seconds": seconds,
         "peak GB": memory / 1e9,
-        "largest component": int(np.diff(trees._solver.components.first).max()),
+        "largest component": int(np.diff(trees._engine.components.first).max()),
         "log Z": trees.log_z,
         "relative difference": abs(trees.log_z - log_det) / abs(log_det),
         "over SuperLU": seconds / superlu,
@@ -214,11 +213,15 @@ def again(options):
         plan, with_plan, without = None, [], []
         for scale in (1.0, 1.1, 1.2, 1.3, 1.4, 1.5):
             begin = time.perf_counter()
-            kept = CandidateTrees(*edges[:2], scale * edges[2], np.zeros(T), roots=roots, plan=plan)
+            kept = OutTreeDistribution.from_candidates(
+                *edges[:2], scale * edges[2], np.zeros(T), roots=roots, plan=plan
+            )
             _ = kept.log_z, kept.edge_marginals
             with_plan.append(time.perf_counter() - begin)
             begin = time.perf_counter()
-            anew = CandidateTrees(*edges[:2], scale * edges[2], np.zeros(T), roots=roots)
+            anew = OutTreeDistribution.from_candidates(
+                *edges[:2], scale * edges[2], np.zeros(T), roots=roots
+            )
             _ = anew.log_z, anew.edge_marginals
             without.append(time.perf_counter() - begin)
             assert np.array_equal(kept.edge_marginals, anew.edge_marginals)

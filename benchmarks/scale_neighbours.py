@@ -23,9 +23,9 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
+from outtrees import OutTreeDistribution
 from outtrees.candidates.matrix_search import nearly_nearest
 from outtrees.datasets import make_spiral
-from outtrees.trees.candidates import CandidateTrees
 
 K = 21  # 20, and the record itself
 
@@ -68,7 +68,7 @@ def elimination_gb(table):
     child, parent = np.repeat(np.arange(T), K), table.ravel()
     other = child != parent
     edges = child[other], parent[other], np.zeros(int(other.sum()))
-    trees = CandidateTrees(*edges, np.zeros(T), roots="any", method="sparse")
+    trees = OutTreeDistribution.from_candidates(*edges, np.zeros(T), roots="any", method="sparse")
     return 8 * trees.plan.fronts.n_numbers / 1e9
 
 

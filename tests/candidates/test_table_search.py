@@ -29,7 +29,7 @@ from outtrees.models.columns import (
     Substitution,
     Waiting,
 )
-from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees import OutTreeDistribution
 
 
 def pairs_of(listed):
@@ -247,17 +247,21 @@ def test_parts_that_nothing_leads_to_are_joined():
     apart = table_candidates(lineage, [x], given, 2, roots="any")
     assert {(u < 6) == (v < 6) for u, v in pairs_of(apart)} == {True}
     with pytest.raises(NoSpanningTreeError):
-        CandidateTrees(apart.child, apart.parent, np.zeros(len(apart.child)), np.zeros(12))
+        OutTreeDistribution.from_candidates(
+            apart.child, apart.parent, np.zeros(len(apart.child)), np.zeros(12)
+        )
     joined = table_candidates(lineage, [x], given, 2, roots="single")
     assert pairs_of(apart) < pairs_of(joined)
-    CandidateTrees(joined.child, joined.parent, np.zeros(len(joined.child)), np.zeros(12))
+    OutTreeDistribution.from_candidates(
+        joined.child, joined.parent, np.zeros(len(joined.child)), np.zeros(12)
+    )
 
 
 def test_independent_choices_are_the_trees_of_a_list_without_circles():
     rng = np.random.default_rng(5)
     child, parent = np.tril_indices(8, -1)
     log_weight, log_root = rng.normal(size=28), rng.normal(size=8)
-    trees = CandidateTrees(child, parent, log_weight, log_root, roots="any")
+    trees = OutTreeDistribution.from_candidates(child, parent, log_weight, log_root, roots="any")
     choices = IndependentChoices(child, log_weight, log_root)
     assert choices.log_z == pytest.approx(trees.log_z, abs=1e-12)
     np.testing.assert_allclose(choices.edge_marginals, trees.edge_marginals, atol=1e-13)

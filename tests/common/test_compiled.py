@@ -30,12 +30,18 @@ def compile_for(notice, seconds, *events):
         notice.on_end(event)
 
 
+def wait_for_timers():
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join(10.0)
+            assert not thread.is_alive()
+
+
 def test_the_line_comes_while_the_compiler_works(capsys):
     notice = compiled.Notice(patience=0.05)
     notice.on_start(function())
-    notice.on_start(function("outtrees.trees.walk_kernels"))
-    assert capsys.readouterr().err == ""
-    time.sleep(0.5)
+    notice.on_start(function("outtrees.trees.limited_kernels"))
+    wait_for_timers()
     assert capsys.readouterr().err == LINE
 
 
@@ -43,7 +49,7 @@ def test_short_compilations_add_up_to_one_line(capsys):
     notice = compiled.Notice(patience=0.2)
     for _ in range(6):
         compile_for(notice, 0.06, function())
-    time.sleep(0.1)
+    wait_for_timers()
     assert capsys.readouterr().err == LINE
 
 
@@ -52,8 +58,8 @@ def test_nothing_is_said_of_what_is_quick_or_not_ours(capsys):
     compile_for(notice, 0.0, function(), function())
     notice = compiled.Notice(patience=0.0)
     compile_for(notice, 0.1, function("somewhere.else"))
+    wait_for_timers()  # none lasts the 30 seconds
     assert capsys.readouterr().err == ""
-    assert not any(isinstance(t, threading.Timer) and t.is_alive() for t in threading.enumerate())
 
 
 def test_quiet(capsys, monkeypatch):

@@ -11,7 +11,6 @@ from outtrees import OutTreeDensity
 from outtrees.candidates.plan import CandidatesWarning, matrix_way
 from outtrees.datasets import make_spiral
 from outtrees.inference.likelihood import leaf_log_density, log_likelihood
-from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.parents import are_out_trees
 
 SPIRAL = make_spiral(80)
@@ -45,7 +44,7 @@ def test_what_a_fit_holds(model):
     T = len(SPIRAL)
     assert model.converged_
     assert model.n_iter_ + 1 == len(model.log_likelihoods_)
-    assert isinstance(model.tree_, CandidateTrees)
+    assert model.tree_.listed
     assert issparse(model.edge_marginals_)
     assert model.candidate_edges_.shape[1] >= 8 * T
     assert model.edge_marginals_.nnz <= model.candidate_edges_.shape[1]

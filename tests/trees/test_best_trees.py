@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from oracles.enumeration import EnumeratedDistribution
 from oracles.weightings import clusters, random_weights
 from outtrees import OutTreeDistribution
 from outtrees.trees import arborescence
@@ -90,3 +91,32 @@ def test_checks_on_our_own_results_can_fail(monkeypatch):
     monkeypatch.setattr(arborescence, "best_arborescence", lambda *_: wrong)
     with pytest.raises(ArithmeticError, match=r"weighs 0\.0 but the bound is 1\.0"):
         arborescence.certified_arborescence(np.array([[-np.inf]]), np.zeros(1))
+
+
+@pytest.mark.parametrize("engine", ["matrix", "dense", "sparse"])
+@pytest.mark.parametrize("roots", ["single", "any"])
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_list_every_tree_once(engine, roots, seed):
+    """Of trees that weigh the same none is repeated, so none is missing."""
+    rng = np.random.default_rng(seed)
+    T = 3 if seed == 0 else 4
+    log_beta = -rng.integers(2, size=(T, T)).astype(float)
+    log_root = -rng.integers(2, size=T).astype(float)
+    if seed == 0:
+        log_beta, log_root = [[-1, 0, -1], [-1, 0, 0], [-1, 0, 0]], [0, -1, 0]
+    log_beta = np.array(log_beta, dtype=float)
+    np.fill_diagonal(log_beta, -np.inf)
+    slow = EnumeratedDistribution(log_beta, np.array(log_root, dtype=float), roots=roots)
+    if engine == "matrix":
+        dist = OutTreeDistribution(log_beta, log_root, roots=roots)
+    else:
+        child, parent = np.nonzero(log_beta > -np.inf)
+        dist = OutTreeDistribution.from_candidates(
+            child, parent, log_beta[child, parent], log_root, roots=roots, method=engine
+        )
+    found = dist.best(len(slow.trees) + 1)
+    assert sorted(map(tuple, slow.trees.tolist())) == sorted(
+        tuple(tree.parents.tolist()) for tree in found
+    )
+    expected = np.sort(slow.log_weights - slow.log_z)[::-1]
+    np.testing.assert_allclose([tree.log_prob for tree in found], expected, rtol=0, atol=1e-12)

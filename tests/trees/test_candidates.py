@@ -11,7 +11,6 @@ from scipy import stats
 from oracles.weightings import random_weights
 from outtrees import NoSpanningTreeError, OutTreeDistribution
 from outtrees.errors import InvalidWeightsError
-from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.parents import are_out_trees
 
 ROOTS = ["single", "any"]
@@ -20,7 +19,7 @@ ROOTS = ["single", "any"]
 @pytest.fixture(params=["dense", "sparse"])
 def make(request):
     """Both ways of solving a list answer every test."""
-    return partial(CandidateTrees, method=request.param)
+    return partial(OutTreeDistribution.from_candidates, method=request.param)
 
 
 def listed(log_beta, rng=None):
@@ -280,10 +279,39 @@ def test_errors(change, message, make):
 
 
 def test_the_group_without_a_tree_is_named(make):
-    with pytest.raises(
-        NoSpanningTreeError, match=r"(group of records 2, 3 \(|\(record 2; record 3\))"
-    ):
+    with pytest.raises(NoSpanningTreeError, match=r"\(record 2; record 3\)") as caught:
         make([1], [0], np.zeros(1), np.zeros(4), groups=[0, 0, 1, 1])
+    assert caught.value.groups == ((2,), (3,))
+
+
+def test_one_class_and_its_form(make):
+    """A list and a matrix of the same weights: one class, one answer, each in its form."""
+    log_beta, log_root = random_weights(np.random.default_rng(2), 5)
+    child, parent = np.nonzero(log_beta > -np.inf)
+    listed = make(child, parent, log_beta[child, parent], log_root)
+    matrix = OutTreeDistribution(log_beta, log_root)
+    assert type(listed) is type(matrix) is OutTreeDistribution
+    assert listed.log_weight.shape == listed.edge_marginals.shape == (len(child),)
+    assert matrix.log_weight.shape == matrix.edge_marginals.shape == (5, 5)
+    assert (listed.listed, matrix.listed) == (True, False)
+    assert (matrix.method, matrix.plan) == ("dense", None)
+    for end in ("child", "parent"):
+        with pytest.raises(AttributeError, match="all pairs of records are possible edges"):
+            getattr(matrix, end)
+    np.testing.assert_allclose(matrix.edge_marginals[child, parent], listed.edge_marginals)
+    with pytest.raises(AttributeError, match="use child, parent and log_weight"):
+        listed.log_beta  # noqa: B018
+    for one, other in ((listed, matrix), (matrix, listed)):
+        assert one.kl(other) == pytest.approx(0.0, abs=1e-12)
+        assert one.kl(other.given(not_parent=[(int(child[0]), int(parent[0]))])) == np.inf
+
+
+def test_the_old_name_warns():
+    from outtrees.trees.candidates import CandidateTrees
+
+    with pytest.warns(FutureWarning, match=r"now OutTreeDistribution\.from_candidates"):
+        old = CandidateTrees([1], [0], [0.0], [0.0, -np.inf])
+    assert isinstance(old, OutTreeDistribution)
 
 
 def test_no_edges_at_all(make):

@@ -64,7 +64,7 @@ def test_both_paths_are_taken():
     taken = set()
     for name, (make, *arguments) in CASES.items():
         dist = OutTreeDistribution(*make(np.random.default_rng(len(name)), *arguments))
-        taken.add(type(dist._elimination))
+        taken.add(type(dist._engine.elimination))
     assert taken == {elimination.Elimination, extended.ExtendedElimination}
 
 
@@ -126,7 +126,7 @@ def test_the_edge_of_the_range():
         log_beta, log_root = clusters(rng, (3, 3), separation)
         _, _, edge, root = precise_sums(log_beta, log_root)
         dist = OutTreeDistribution(log_beta, log_root)
-        taken.append(isinstance(dist._elimination, elimination.Elimination))
+        taken.append(isinstance(dist._engine.elimination, elimination.Elimination))
         assert np.abs(dist.edge_marginals - edge).max() <= 1e-13
         assert np.abs(dist.root_marginals - root).max() <= 1e-13
     assert taken == sorted(taken, reverse=True)

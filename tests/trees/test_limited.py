@@ -7,8 +7,9 @@ from scipy.stats import chi2
 from oracles.enumeration import EnumeratedDistribution
 from oracles.weightings import random_weights
 from outtrees.errors import NoSpanningTreeError
+from outtrees.trees import OutTreeDistribution
 from outtrees.trees import limited_kernels as kernels
-from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.edges import ListedEdges
 from outtrees.trees.limited import _Chain, _Lists, _summary, _surplus, limited_trees
 
 
@@ -75,24 +76,13 @@ def test_frequencies_are_those_of_every_tree(T, most, roots, forbidden):
 
 
 MOVES = {
-    "redraw": lambda c, u, w: kernels.redraw_parent(
-        *[c.state, *c.lists.arrays, np.inf, c.work, c.edge, c.parent, c.children, u]
-    ),
-    "root": lambda c, u, w: kernels.exchange_root(
-        *[c.state, *c.lists.arrays[:4], c.lists.most, np.inf, c.work],
-        *[c.edge, c.parent, c.children, u],
-    ),
-    "parents": lambda c, u, w: kernels.exchange_parents(
-        *[c.state, *c.lists.arrays[:4], c.edge, c.parent, c.children, u, w]
-    ),
-    "places": lambda c, u, w: kernels.exchange_places(
-        *[c.state, *c.lists.arrays[:4], c.edge, c.parent, c.children, c.moved, u, w]
-    ),
+    "redraw": lambda c, u, w: kernels.redraw_parent(c.state, c.lists, np.inf, c.work, c.tree, u),
+    "root": lambda c, u, w: kernels.exchange_root(c.state, c.lists, np.inf, c.work, c.tree, u),
+    "parents": lambda c, u, w: kernels.exchange_parents(c.state, c.lists, c.tree, u, w),
+    "places": lambda c, u, w: kernels.exchange_places(c.state, c.lists, c.tree, c.moved, u, w),
     "places-with-parent": lambda c, u, w: (
-        c.parent[u] >= 0
-        and kernels.exchange_places(
-            *[c.state, *c.lists.arrays[:4], c.edge, c.parent, c.children, c.moved, u, c.parent[u]]
-        )
+        c.tree.parent[u] >= 0
+        and kernels.exchange_places(c.state, c.lists, c.tree, c.moved, u, c.tree.parent[u])
     ),
 }
 
@@ -106,7 +96,7 @@ def test_each_move_leaves_the_law_as_it_is(name, roots):
     rng = np.random.default_rng(3)
     log_beta, log_root = random_weights(rng, 5)
     right = Limited(log_beta, log_root, 2, roots)
-    lists = _Lists.of(CandidateTrees(*listed(log_beta), log_root, roots=roots), 2)
+    lists = _Lists.of(ListedEdges(*listed(log_beta), log_root), roots, 2)
     starts = right.trees[rng.choice(len(right.trees), size=8000, p=right.probabilities)]
     first = rng.integers(5, size=8000)
     second = (first + rng.integers(1, 5, size=8000)) % 5
@@ -115,7 +105,7 @@ def test_each_move_leaves_the_law_as_it_is(name, roots):
     for i, (tree, u, w) in enumerate(zip(starts, first, second, strict=True)):
         chain._set(tree)
         MOVES[name](chain, u, w)
-        after[i], children[i] = chain.parent, chain.children
+        after[i], children[i] = chain.tree.parent, chain.tree.children
     np.testing.assert_array_equal(children, (after[:, :, None] == np.arange(5)).sum(axis=1))
     assert (after != starts).any(axis=1).mean() > 0.02
     assert right.p_value(after) > 1e-4
@@ -127,13 +117,13 @@ def test_the_moves_alone_reach_every_tree():
     log_beta, log_root = random_weights(rng, 4)
     right = Limited(log_beta, log_root, 1, "single")
     assert len(right.trees) == 24
-    lists = _Lists.of(CandidateTrees(*listed(log_beta), log_root), 1)
+    lists = _Lists.of(ListedEdges(*listed(log_beta), log_root), "single", 1)
     chain = _Chain(lists, np.array([-1, 0, 0, 0]), rng)  # a star: to be mended first
-    assert chain.children.max() == 1
+    assert chain.tree.children.max() == 1
     trees = []
     for _ in range(3000):
         chain._sweep(40, np.inf)  # apart enough to count as independent
-        trees.append(chain.parent.copy())
+        trees.append(chain.tree.parent.copy())
     assert right.p_value(trees) > 1e-4
 
 
@@ -156,7 +146,7 @@ def test_what_cannot_be():
 def test_a_limit_that_binds_nobody():
     """Each round then starts from an independent tree, and the errors are those of counting."""
     log_beta, log_root = random_weights(np.random.default_rng(5), 8)
-    exact = CandidateTrees(*listed(log_beta), log_root)
+    exact = OutTreeDistribution.from_candidates(*listed(log_beta), log_root)
     found = limited_trees(*listed(log_beta), log_root, 7, n_sweeps=1000, random_state=1)
     assert found.obeying == 1.0
     p = exact.edge_marginals

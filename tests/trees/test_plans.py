@@ -15,12 +15,11 @@ from outtrees.inference.objective import CandidateObjective
 from outtrees.labels.model import CandidateLabelModel
 from outtrees.models import GaussianMutation
 from outtrees.models.columns import Lineage
-from outtrees.trees import candidates
-from outtrees.trees.candidates import CandidateTrees
-from outtrees.trees.sparse import fronts, plans
+from outtrees.trees import OutTreeDistribution, engine
+from outtrees.trees.sparse import fronts
 
 T = 150
-Sparse = partial(CandidateTrees, method="sparse")
+Sparse = partial(OutTreeDistribution.from_candidates, method="sparse")
 
 
 @pytest.fixture
@@ -38,15 +37,15 @@ def calls(monkeypatch):
         monkeypatch.setattr(module, name, watched)
 
     watch(fronts, "_nested_dissection")
-    watch(plans, "lay_out")
+    watch(fronts, "lay_out")
     monkeypatch.setattr(fronts, "_SMALL", 4)
     return counted
 
 
 @pytest.fixture
 def always_sparse(monkeypatch):
-    monkeypatch.setattr(candidates, "_FEW_PAIRS", 0)
-    monkeypatch.setattr(candidates, "_DENSE_SHARE", 2.0)
+    monkeypatch.setattr(engine, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(engine, "_DENSE_SHARE", 2.0)
 
 
 def in_a_ring(rng, spread=1.0):
@@ -79,7 +78,7 @@ def test_other_weights_on_the_same_list_give_the_same_bits(calls, roots, spread)
     found = answers(again)
     assert calls["_nested_dissection"] == 1
     assert calls["lay_out"] == (1 if roots == "any" else 2)  # another record leaves last
-    assert (again._solver._solution.wide is not None) == (spread > 1)
+    assert (again._engine._solution.wide is not None) == (spread > 1)
     assert_same_bits(found, answers(Sparse(*given, roots=roots)))
     assert calls["_nested_dissection"] == 2
 
@@ -122,7 +121,9 @@ def test_another_pattern_is_planned_anew(calls, changed):
 def test_without_components_or_in_the_dense_engine_there_is_no_plan():
     child = np.arange(1, 6)
     assert Sparse(child, child - 1, np.zeros(5), np.zeros(6)).plan is None
-    assert CandidateTrees(child, child - 1, np.zeros(5), np.zeros(6)).plan is None
+    assert (
+        OutTreeDistribution.from_candidates(child, child - 1, np.zeros(5), np.zeros(6)).plan is None
+    )
     ring = Sparse(*in_a_ring(np.random.default_rng(3)), np.zeros(T)).plan
     assert Sparse(child, child - 1, np.zeros(5), np.zeros(6), plan=ring).log_z == 0.0
 
@@ -144,7 +145,7 @@ def test_em_over_a_fixed_list_plans_once(calls, always_sparse, monkeypatch):
     fit = fitted()
     assert fit.n_evaluations > 3
     assert calls["_nested_dissection"] == 1
-    monkeypatch.setattr(plans, "_same_pattern", lambda *_: False)
+    monkeypatch.setattr(fronts, "_same_pattern", lambda *_: False)
     again = fitted()
     assert calls["_nested_dissection"] == 1 + again.n_evaluations
     np.testing.assert_array_equal(fit.log_likelihoods, again.log_likelihoods)
@@ -164,7 +165,7 @@ def test_a_lineage_is_planned_once(calls, always_sparse, monkeypatch, roots):
     fit = fitted()
     assert fit.n_iter > 2
     assert calls["_nested_dissection"] == 1
-    monkeypatch.setattr(plans, "_same_pattern", lambda *_: False)
+    monkeypatch.setattr(fronts, "_same_pattern", lambda *_: False)
     again = fitted()
     assert calls["_nested_dissection"] > 3
     assert fit.objectives == again.objectives

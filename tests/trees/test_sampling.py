@@ -9,6 +9,7 @@ from oracles.weightings import chain, clusters, random_weights, star
 from outtrees import OutTreeDistribution
 from outtrees.trees import extended
 from outtrees.trees.sampling import (
+    Wide,
     _cheapest_core,
     _walk_lengths,
     _wide_walk_lengths,
@@ -73,7 +74,9 @@ def test_chi_square_notices_a_wrong_distribution():
 
 def parts(dist, wide=False):
     """Return the elimination, the scaled weights in its order and their row sums."""
-    e = extended.eliminate(dist._weights, dist._anchor) if wide else dist._elimination
+    e = dist._engine.elimination
+    if wide:
+        e = extended.eliminate(dist._engine.weights, dist._engine.anchor)
     beta = np.exp(e.weights.log_beta - e.log_scale[:, None])[np.ix_(e.order, e.order)]
     return e, beta, beta.sum(axis=1)
 
@@ -89,7 +92,7 @@ def test_any_core_gives_the_same_law(T, roots, wide):
     for core in range(1, e.weights.n + 1):
         tables = sampling_tables(e, core)
         assert len(tables.leaf[0]) == core
-        trees = dist._to_records(tables.draw(N // 2, np.random.default_rng(core)))
+        trees = dist._engine.to_records(tables.draw(N // 2, np.random.default_rng(core)))
         assert p_value(trees, slow) > 1e-4  # 72 such checks; the seeds are fixed
 
 
@@ -125,14 +128,14 @@ def test_walk_lengths_are_expected_times_to_get_below():
 
 def test_walks_are_made_where_they_are_short():
     mixed = OutTreeDistribution(np.random.default_rng(12).normal(size=(200, 200)))
-    assert len(mixed._tables.leaf[0]) < 10
+    assert len(mixed._engine.tables.leaf[0]) < 10
     apart = OutTreeDistribution(*clusters(np.random.default_rng(12), (40, 40), 60))
     e, _, beta_sum = parts(apart)
-    core = len(apart._tables.leaf[0])
+    core = len(apart._engine.tables.leaf[0])
     assert _wide_walk_lengths(e, beta_sum)[core:].sum() < 32 * 80
     pairs = np.repeat(np.arange(40.0), 2)[:, None]  # each record has a twin, and nobody else near
     stuck = OutTreeDistribution(-30.0 * (pairs - pairs.T) ** 2)
-    assert len(stuck._tables.leaf[0]) > 70
+    assert len(stuck._engine.tables.leaf[0]) > 70
     walk = np.ones(100)
     walk[2] = np.exp(600.0)
     assert _cheapest_core(walk) == 3
@@ -140,7 +143,7 @@ def test_walks_are_made_where_they_are_short():
 
 
 def test_alias_tables_hold_the_weights():
-    from outtrees.trees.walk_kernels import alias_rows
+    from outtrees.trees.sampling_kernels import alias_rows
 
     rng = np.random.default_rng(13)
     weight = np.exp(rng.normal(size=(50, 37)) * rng.choice([0.1, 3.0, 100.0], size=(50, 1)))
@@ -157,7 +160,7 @@ def test_alias_tables_hold_the_weights():
 
 def test_the_generator_is_xoshiro256():
     """Against the same recurrence in Python's integers."""
-    from outtrees.trees.walk_kernels import uniform
+    from outtrees.trees.sampling_kernels import uniform
 
     words = [int(w) for w in np.random.default_rng(14).integers(2**64, size=4, dtype=np.uint64)]
     state = np.array(words, dtype=np.uint64)
@@ -185,13 +188,14 @@ def test_a_draw_beyond_the_sum_of_the_parts():
     i, j, stage = np.uint32(1), np.uint32(2), np.uint32(3)
     for left, k in [(0.05, 5), (0.15, 6), (1.45, 19), (1.5 + 1e-9, 19), (9.0, 19)]:
         assert _turning_time(left, rate, share, i, j, stage) == k
-    wide = []
+    pairs = []
     for table in (rate[:, :n], share[:, :n], np.ones(n)):
         mantissa, exponent = np.frexp(table)
-        wide += [mantissa, exponent.astype(np.int64)]
+        pairs.append((mantissa, exponent.astype(np.int64)))
+    wide = Wide(*pairs)
     for left, k in [(0.05, 5), (1.45, 19), (1.5 + 1e-9, 19), (9.0, 19)]:
         # Stage 3 is below j here, as it never is in the sampler: the weight is then rate[1, 3] = 1.
-        assert _wide_turning_time(left, *wide, i, j, stage) == k
+        assert _wide_turning_time(left, wide, i, j, stage) == k
 
 
 @pytest.mark.parametrize("roots", ["single", "any"])
@@ -235,7 +239,7 @@ def test_none_and_one_record():
     dist = OutTreeDistribution([[0.0]])
     assert dist.sample(0).shape == (0, 1)
     np.testing.assert_array_equal(dist.sample(3), [[-1]] * 3)
-    with pytest.raises(ValueError, match="at least 0; got -1"):
+    with pytest.raises(ValueError, match="n must be an integer of at least 0; got -1"):
         dist.sample(-1)
 
 

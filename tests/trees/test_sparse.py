@@ -13,15 +13,13 @@ from scipy.special import logsumexp
 from oracles.enumeration import EnumeratedDistribution
 from outtrees import NoSpanningTreeError, OutTreeDistribution
 from outtrees.errors import InvalidWeightsError
-from outtrees.trees import candidates
-from outtrees.trees.candidates import CandidateTrees
-from outtrees.trees.sparse import elimination, fronts, wide
-from outtrees.trees.sparse.components import find_components, inner_problem
-from outtrees.trees.sparse.edges import checked_edges
-from outtrees.trees.sparse.plans import planned
+from outtrees.trees import engine
+from outtrees.trees.sparse import elimination, fronts
+from outtrees.trees.sparse.components import checked_edges, find_components, inner_problem
+from outtrees.trees.sparse.fronts import planned
 
 ROOTS = ["single", "any"]
-Sparse = partial(CandidateTrees, method="sparse")
+Sparse = partial(OutTreeDistribution.from_candidates, method="sparse")
 
 
 @pytest.fixture
@@ -134,7 +132,7 @@ def test_both_ranges_agree(roots):
     inner = inner_problem(edges, components)
     plan = planned(inner).fronts
     assert len(plan.above) > 20
-    narrow, again = elimination.eliminate(inner, plan), wide.eliminate(inner, plan)
+    narrow, again = elimination.eliminate(inner, plan), elimination.eliminate_wide(inner, plan)
     assert not narrow.bad.any()
     np.testing.assert_allclose(narrow.log_z(), again.log_z(), rtol=1e-13)
     for one, other in zip(narrow.marginals(), again.marginals(), strict=True):
@@ -399,9 +397,11 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
 
 
 def test_the_dense_engine_asks_for_memory_too(monkeypatch):
-    monkeypatch.setattr(candidates, "free_memory", lambda: 100)
+    monkeypatch.setattr(engine, "free_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"the dense engine needs about 0\.0 GB for 3 records"):
-        CandidateTrees([1, 2], [0, 0], np.zeros(2), np.zeros(3), method="dense")
+        OutTreeDistribution.from_candidates(
+            [1, 2], [0, 0], np.zeros(2), np.zeros(3), method="dense"
+        )
 
 
 @pytest.mark.parametrize("roots", ROOTS)

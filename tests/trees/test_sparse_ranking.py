@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from outtrees import NoSpanningTreeError
-from outtrees.trees.candidates import CandidateTrees
+from outtrees import NoSpanningTreeError, OutTreeDistribution
+from outtrees.trees import engine
 from trees.test_sparse import ROOTS, Sparse, dated, nearest
 
 
@@ -71,7 +71,7 @@ def test_equal_to_dense(graph, roots):
         _, kept = np.unique(ends[0] * 60 + ends[1], return_index=True)
         ends = tuple(values[kept] for values in ends)
     fast = Sparse(*ends, log_root, roots=roots)
-    dense = CandidateTrees(*ends, log_root, roots=roots, method="dense")
+    dense = OutTreeDistribution.from_candidates(*ends, log_root, roots=roots, method="dense")
     found, expected = fast.best(40), dense.best(40)
     np.testing.assert_allclose(
         [tree.log_prob for tree in found], [tree.log_prob for tree in expected], atol=1e-9
@@ -98,11 +98,11 @@ def test_records_without_edges():
 @pytest.mark.parametrize("ties", [0, 4])
 def test_many_records(monkeypatch, ties):
     """No array of all pairs; and the second is the best of what lacks an edge of the first."""
-    monkeypatch.setattr(CandidateTrees, "_dense", None)
+    monkeypatch.setattr(engine, "DenseGroups", None)
     T = 20_000
     child, parent, log_weight = dated(np.random.default_rng(1), T, 4, ties)
     log_root = np.where(np.arange(T) == 0, 0.0, -np.inf)
-    trees = CandidateTrees(child, parent, log_weight, log_root)
+    trees = OutTreeDistribution.from_candidates(child, parent, log_weight, log_root)
     assert trees.method == "sparse"
     found = trees.best(6)
     np.testing.assert_array_equal(found[0].parents, trees.mode().parents)

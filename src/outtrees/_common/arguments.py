@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -124,3 +125,21 @@ def check_count(owner: str, name: str, value: object, low: int) -> None:
         raise ArgumentError(
             f"{owner} expects ", Option(name), f" to be an integer >= {low}, but got {value!r}."
         )
+
+
+def as_count(name: str, value: object, low: int) -> int:
+    """Return an integer of at least low; a float that is one will do. Else raise ArgumentError."""
+    count = whole_number(value)
+    if count is None or count < low:
+        raise ArgumentError(Option(name), f" must be an integer of at least {low}; got {value!r}")
+    return count
+
+
+def whole_number(value: object) -> int | None:
+    """Return an integer of any type, or a float that is one; None for anything else."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        return None
+    if isinstance(value, Integral):
+        return int(value)
+    number = float(value)
+    return int(number) if number.is_integer() else None

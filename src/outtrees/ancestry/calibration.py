@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from outtrees._common.arguments import as_count
 from outtrees.ancestry.constraints import known_parents, named
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.posterior import Posterior, trees_of
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.errors import NoSpanningTreeError, Option, RecordsError
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
-from outtrees.trees.arguments import check_count
-from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees import OutTreeDistribution
 from outtrees.trees.limited import limited_trees
 
 Array = NDArray[np.float64]
@@ -71,7 +71,7 @@ def calibrated(
     }
     if max_children is None:
         return learn_exponents(*what, **law).lineage
-    most = check_count(max_children, "max_children", 1)
+    most = as_count("max_children", max_children, 1)
     _check_limit(posterior, known, most)
     law |= {"names": posterior.records.ids, "n_sweeps": n_sweeps}
     learned = learn_limited_exponents(*what, most, random_state, **law)
@@ -206,7 +206,7 @@ class ExponentProblem:
         self.edges, self.known = edges, known
         self.roots, self.log_introduction = roots, log_introduction
 
-    def trees(self, exponents: Array) -> tuple[CandidateTrees, Array]:
+    def trees(self, exponents: Array) -> tuple[OutTreeDistribution, Array]:
         """Return the trees, and the slopes of the edges' log-weights (G, E)."""
         steps = self.log_links[:, None] + np.einsum("kge,g->ke", self.rows, exponents)
         steps -= self.like
@@ -334,7 +334,7 @@ def _groups_of(listed: PossibleEdges, known: Mapping[int, int]) -> list[_Group]:
 
 def _sampled(
     group: _Group,
-    trees: CandidateTrees,
+    trees: OutTreeDistribution,
     sides: tuple[Array, Array],  # slopes of edges (G, m) and of roots (G, n)
     known: Mapping[int, int],
     max_children: int,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.cycles import cycle_of
 from outtrees.ancestry.columns import ModelColumn
 from outtrees.candidates import Constraints
 from outtrees.errors import Message, NoSpanningTreeError, Option, RecordsError
@@ -80,21 +81,11 @@ def known_parents(
                 f"{parent!r}; keep one"
             )
         known[row] = above
-    _refuse_cycles(records, known)
+    cycle = cycle_of(known)
+    if cycle:
+        names = " ← ".join(repr(records.ids[i]) for i in [*cycle, cycle[0]])
+        raise RecordsError(f"known parents go in a circle: {names}; correct one of them")
     return known
-
-
-def _refuse_cycles(records: Records, known: Mapping[int, int]) -> None:
-    cleared: set[int] = set()
-    for start in known:
-        path, here = [], start
-        while here in known and here not in cleared and here not in path:
-            path.append(here)
-            here = known[here]
-        if here in path:
-            names = " ← ".join(repr(records.ids[i]) for i in [*path[path.index(here) :], here])
-            raise RecordsError(f"known parents go in a circle: {names}; correct one of them")
-        cleared.update(path)
 
 
 def refuse_late_parents(

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from outtrees._common.arguments import as_count
 from outtrees._common.random import as_generator
 from outtrees.ancestry import learning, limited_children, report, support
 from outtrees.ancestry.calibration import calibrated
@@ -43,7 +44,6 @@ from outtrees.io.tables import Table
 from outtrees.models.columns import Lineage
 from outtrees.records import Records, read_records
 from outtrees.records.evidence import as_evidence
-from outtrees.trees.arguments import check_count
 from outtrees.views.report import write_report
 from outtrees.views.report_data import ReportData
 
@@ -649,7 +649,7 @@ class Ancestry(BaseEstimator):
         are those without the limit, and so is every other answer of this class. Known parents can
         calibrate these supports too: `calibrate(parents, max_children=max_children)`.
         """
-        most = check_count(max_children, "max_children", 1)
+        most = as_count("max_children", max_children, 1)
         posterior, exponents = self.fitted, self._limited_exponents.get(most)
         if exponents is not None:
             posterior = posterior.with_exponents(exponents)
@@ -679,7 +679,7 @@ class Ancestry(BaseEstimator):
         `alone`: nats that the column gains when it is the only one beside the dates. `outliers`:
         the share of cells that do not follow their parent. `used`: whether the column takes part.
         """
-        check_count(n_shuffles, "n_shuffles", 1)
+        as_count("n_shuffles", n_shuffles, 1)
         posterior, rng = self.fitted, self._generator(random_state)
         found = learning.column_evidence(
             posterior.readings[0],

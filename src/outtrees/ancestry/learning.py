@@ -31,7 +31,7 @@ from outtrees.models.columns.lineage import (
     log_means,
     sample_by_cells,
 )
-from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees import OutTreeDistribution
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -116,7 +116,7 @@ class Problem:
         log_root = np.where(self.edges.root_allowed, log_root, -np.inf)
         if self.independent:
             return IndependentChoices(self.child, log_weight, self._roots_of(log_root))
-        trees = CandidateTrees(
+        trees = OutTreeDistribution.from_candidates(
             self.child,
             self.parent,
             log_weight,

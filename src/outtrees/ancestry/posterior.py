@@ -14,10 +14,10 @@ from outtrees.ancestry.learning import Reading, Roots
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
 from outtrees.records import Column, Records
-from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees import OutTreeDistribution
 from outtrees.trees.distribution import Consensus, Tree
 from outtrees.trees.mixture import OutTreeMixture
-from outtrees.trees.sparse.plans import Plan
+from outtrees.trees.sparse.fronts import Plan
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -30,13 +30,13 @@ def trees_of(
     roots: Roots,
     log_introduction: float,
     plan: Plan | None = None,
-) -> CandidateTrees:
+) -> OutTreeDistribution:
     """Return the distribution over trees for these log-weights.
 
     With roots="any", `log_introduction` is what being a root weighs beside the waiting times.
     """
     log_root = np.where(edges.root_allowed, log_root + log_introduction, -np.inf)
-    return CandidateTrees(
+    return OutTreeDistribution.from_candidates(
         edges.child, edges.parent, log_weight, log_root, groups=edges.groups, roots=roots, plan=plan
     )
 
@@ -88,12 +88,12 @@ class Posterior:
         return self.weights.log_root
 
     @cached_property
-    def best_trees(self) -> CandidateTrees:
+    def best_trees(self) -> OutTreeDistribution:
         """The distribution over trees of the best reading."""
         return self.trees_for(self.log_weight, self.log_root)
 
     @cached_property
-    def trees(self) -> CandidateTrees | OutTreeMixture:
+    def trees(self) -> OutTreeDistribution | OutTreeMixture:
         """The distribution over trees, all readings together."""
         if len(self.readings) == 1:
             return self.best_trees
@@ -106,7 +106,7 @@ class Posterior:
         weights = [reading.weight for reading in self.readings]
         return OutTreeMixture(parts, weights, self.edges.groups)
 
-    def trees_for(self, log_weight: Array, log_root: Array) -> CandidateTrees:
+    def trees_for(self, log_weight: Array, log_root: Array) -> OutTreeDistribution:
         """Return the distribution over trees for other weights of the same edges."""
         introduction = self.readings[0].log_introduction
         return trees_of(self.edges, log_weight, log_root, self.roots, introduction)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.cycles import cycle_of
 from outtrees.errors import NoSpanningTreeError
 
 Index = NDArray[np.intp]
@@ -94,7 +95,13 @@ def constraints(
             )
         parent_of[child] = max(parent, ROOT)
         root_allowed[child] = parent < 0
-    _refuse_cycles(known)
+    cycle = cycle_of(known)
+    if cycle:
+        raise NoSpanningTreeError(
+            "the known parents go round in a circle, "
+            f"{' → '.join(str(u) for u in [cycle[0], *reversed(cycle)])}; drop one of them.",
+            records=cycle,
+        )
     coded = np.array(sorted(u * n_samples + v for u, v in ruled_out), dtype=np.int64)
     return Constraints(codes, root_allowed, parent_of, coded)
 
@@ -168,20 +175,3 @@ def _why_not(
     if codes[child] != codes[parent]:
         return "they are in different groups"
     return "that pair is forbidden" if (child, parent) in forbidden else ""
-
-
-def _refuse_cycles(known: Mapping[int, int]) -> None:
-    settled: set[int] = set()
-    for start in known:
-        place: dict[int, int] = {}  # of each record on the way up from `start`
-        record = start
-        while record in known and record not in settled and record not in place:
-            place[record] = len(place)
-            record = known[record]
-        if record in place:
-            circle = [*list(place)[place[record] :], record]
-            raise NoSpanningTreeError(
-                "the known parents go round in a circle, "
-                f"{' → '.join(str(u) for u in reversed(circle))}; drop one of them."
-            )
-        settled.update(place)

@@ -47,7 +47,6 @@ from outtrees.inference.validation import (
 from outtrees.models import MUTATIONS, Mutation, make_mutation
 from outtrees.models.edges import EdgeList
 from outtrees.trees import OutTreeDistribution
-from outtrees.trees.candidates import CandidateTrees
 from outtrees.trees.weights import Ints
 
 # What one fit leaves and the next may not set.
@@ -147,7 +146,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         marginals, sampled trees and `log_likelihood_` are averages over these.
     tree_ : OutTreeDistribution
         Over the training records, given `mutation_`, as the fit summed them. For knn a
-        `CandidateTrees` over `candidate_edges_`.
+        `OutTreeDistribution` over `candidate_edges_`.
     edge_marginals_ : array of shape (T, T) [child, parent]; for knn a SciPy sparse array
     root_marginals_ : array of shape (T,)
     log_likelihood_ : float
@@ -210,7 +209,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     dropped_mass_: DroppedMass
     dropped_mass_error_ = former_part("error")
     dropped_mass_bound_ = former_part("bound")
-    _tree: OutTreeDistribution | CandidateTrees
+    _tree: OutTreeDistribution
     _completions: Completions
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -454,7 +453,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         self.completed_ = self._completions.records
         return fit
 
-    def _trees(self, fit: FitResult, X: Array) -> OutTreeDistribution | CandidateTrees:
+    def _trees(self, fit: FitResult, X: Array) -> OutTreeDistribution:
         """Return the trees of the records, those of the fit if it kept them.
 
         For knn, also keep the edges of these trees and report what they leave out.
@@ -513,7 +512,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     # Trees and draws -------------------------------------------------------------------------
 
     @property
-    def tree_(self) -> OutTreeDistribution | CandidateTrees:
+    def tree_(self) -> OutTreeDistribution:
         """The distribution over out-trees of the training records."""
         check_is_fitted(self, "mutation_")
         if self._has_hidden:

@@ -15,7 +15,6 @@ from outtrees._common.types import Array
 from outtrees.models.base import Mutation
 from outtrees.models.edges import check_edges
 from outtrees.trees import OutTreeDistribution
-from outtrees.trees.candidates import CandidateTrees
 
 # Pairs whose log-densities are held at once: 32 MB.
 _PAIRS_AT_ONCE = 2**22
@@ -45,7 +44,7 @@ def candidate_trees(
     X: ArrayLike,  # (T, D)
     child: ArrayLike,  # (E,)
     parent: ArrayLike,  # (E,)
-) -> CandidateTrees:
+) -> OutTreeDistribution:
     """Return the distribution over those out-trees of the records whose edges are listed.
 
     Its log_z leaves out all other trees, so log Z ≥ its log_z: **a lower bound**, and
@@ -64,7 +63,9 @@ def candidate_trees(
     records = np.asarray(X)
     check_edges(child, parent, len(records), "candidate_trees")
     log_weight = mutation.log_beta_edges(records, child, parent)
-    return CandidateTrees(child, parent, log_weight, mutation.log_root(records))
+    return OutTreeDistribution.from_candidates(
+        child, parent, log_weight, mutation.log_root(records)
+    )
 
 
 def log_number_of_trees(n_samples: int) -> float:

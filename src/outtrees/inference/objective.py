@@ -17,8 +17,7 @@ from outtrees.inference.likelihood import log_number_of_trees, tree_distribution
 from outtrees.models.base import Mutation
 from outtrees.models.edges import EdgeList, Ints
 from outtrees.trees import OutTreeDistribution
-from outtrees.trees.candidates import CandidateTrees
-from outtrees.trees.sparse.plans import Plan
+from outtrees.trees.sparse.fronts import Plan
 
 
 class Point(ABC):
@@ -163,7 +162,7 @@ class CandidatePoint(Point):
         self._has_hub = bool((log_anywhere > -np.inf).any())
         if self._has_hub:
             every, hub = np.arange(T), np.full(T, T)
-            self.trees = CandidateTrees(
+            self.trees = OutTreeDistribution.from_candidates(
                 np.concatenate([near.child, every, hub]),
                 np.concatenate([near.parent, hub, every]),
                 np.concatenate([log_near, log_anywhere, np.zeros(T)]),
@@ -171,7 +170,7 @@ class CandidatePoint(Point):
                 plan=objective.plan,
             )
         else:
-            self.trees = CandidateTrees(
+            self.trees = OutTreeDistribution.from_candidates(
                 near.child, near.parent, log_near, log_root, plan=objective.plan
             )
         log_z = self.trees.log_z - (float(np.log(T)) if self._has_hub else 0.0)

@@ -296,7 +296,7 @@ class Flips:
     def rebuild(self) -> None:
         """Compute everything afresh from the labels. O(T³)."""
         self.trees: OutTreeDistribution = self._model.trees(self.labels)
-        elimination = self.trees._elimination
+        elimination = self.trees._engine.elimination
         self.in_range = isinstance(elimination, Elimination)
         if self.in_range:
             self._read(elimination)

@@ -19,8 +19,7 @@ from outtrees._common.types import Array
 from outtrees.inference.messages import States
 from outtrees.models.edges import chunks
 from outtrees.trees import OutTreeDistribution
-from outtrees.trees.candidates import CandidateTrees
-from outtrees.trees.sparse.plans import Plan
+from outtrees.trees.sparse.fronts import Plan
 from outtrees.trees.weights import Ints
 
 Labels = Ints  # (T,) class indices
@@ -244,13 +243,17 @@ class CandidateLabelModel(LabelModel):
 
     def distribution(self, log_beta: Array, log_root: Array) -> Any:
         """Return the distribution over trees with these weights of edges and of roots."""
-        return CandidateTrees(self.child, self.parent, log_beta, log_root, plan=self._plan)
+        return OutTreeDistribution.from_candidates(
+            self.child, self.parent, log_beta, log_root, plan=self._plan
+        )
 
     @cached_property
     def _plan(self) -> Plan | None:
         """The plan of the attributes alone, which serves whatever the labels are."""
         log_weight = self.log_layers.max(axis=0)
-        return CandidateTrees(self.child, self.parent, log_weight, self.log_roots).plan
+        return OutTreeDistribution.from_candidates(
+            self.child, self.parent, log_weight, self.log_roots
+        ).plan
 
     def pair_sums(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.cycles import cycle_of
 from outtrees.errors import RecordsError
 from outtrees.records.column import first_ten, quoted, shown
 from outtrees.records.kinds import coded
@@ -64,7 +65,7 @@ def read_parents(
             f"{table.title}, column {quoted(name)}: {len(strangers)} known parents are no records: "
             f"{first_ten(strangers)}; add those records, write {ROOT!r}, or leave the cells empty"
         )
-    circle = _circle(parents)
+    circle = cycle_of(parents)
     if circle:
         raise table.error(
             circle[0],
@@ -73,22 +74,6 @@ def read_parents(
             f"{first_ten([ids[row] for row in circle])}; correct one of them",
         )
     return parents
-
-
-def _circle(parents: dict[int, int]) -> list[int]:
-    """Return the rows of one circle of parents, none if there is none; O(T)."""
-    checked: set[int] = set()
-    for start in parents:
-        path: dict[int, None] = {}
-        row = start
-        while row in parents and row not in checked and row not in path:
-            path[row] = None
-            row = parents[row]
-        if row in path:
-            rows = list(path)
-            return rows[rows.index(row) :]
-        checked.update(path)
-    return []
 
 
 def read_groups(

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import islice
 from math import fsum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outtrees._common.arguments import as_count
 from outtrees._common.random import RandomState, as_generator
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
-from outtrees.trees import elimination, extended, support, weights
-from outtrees.trees.arborescence import certified_arborescence, total_weight
-from outtrees.trees.arguments import check_count, check_values
-from outtrees.trees.conditioning import condition
+from outtrees.trees import weights
+from outtrees.trees.dense import DenseTrees
+from outtrees.trees.edges import AllPairs, Edges, ListedEdges, condition
 from outtrees.trees.parents import are_out_trees, check_parents
-from outtrees.trees.probabilities import read_only, settled, weighted
-from outtrees.trees.ranking import ranked_arborescences
-from outtrees.trees.root_count import root_count_distribution
-from outtrees.trees.sampling import SamplingTables, sampling_tables
+from outtrees.trees.probabilities import read_only
+from outtrees.trees.support import edge_is_possible
 from outtrees.trees.weights import Floats, Ints
 
 if TYPE_CHECKING:
-    from outtrees.trees.candidates import CandidateTrees
+    from outtrees.trees.engine import Engine, Method
+    from outtrees.trees.sparse.fronts import Plan
 
+Roots = Literal["single", "any"]
 SparseArray = Any  # SciPy's sparse arrays and matrices have no common type to name
 
 
@@ -62,6 +61,22 @@ class OutTreeDistribution:
     roots : {"single", "any"}
         One root, or any number of them (a forest).
 
+    Attributes
+    ----------
+    n_records : int
+        T.
+    log_weight, log_root : arrays
+        Log-weights of the edges and of the roots. Every array of edges, given or returned, has the
+        shape of ``log_weight``: (T, T) [child, parent] here, (E,) in the listed order with
+        `from_candidates`. All else is the same for both.
+    listed : bool
+        Whether the possible edges are a list. Then ``child`` and ``parent``, integer arrays of
+        shape (E,), name their ends; else ``log_beta`` is the matrix ``log_weight``.
+    method : {"dense", "sparse"}
+        The engine that sums.
+    plan : Plan or None
+        What the sparse engine can use again for other weights of the same list.
+
     Raises
     ------
     NoSpanningTreeError
@@ -71,10 +86,10 @@ class OutTreeDistribution:
 
     Notes
     -----
-    Cost: O(T³), as one LU factorisation (``log_z``) or one matrix inverse (marginals); memory at
-    most 3.5 T × T arrays for these (forests 5.5, the extended range 8, ``sample`` 13). Weights
-    may differ by any factor: where a double cannot hold them, an extended range takes over by
-    itself.
+    Cost of all pairs: O(T³), as one LU factorisation (``log_z``) or one matrix inverse
+    (marginals); memory at most 3.5 T × T arrays for these (forests 5.5, the extended range 8,
+    ``sample`` 13). Weights may differ by any factor: where a double cannot hold them, an extended
+    range takes over by itself.
 
     Examples
     --------
@@ -95,25 +110,24 @@ class OutTreeDistribution:
     (array([-1,  0,  1]), '0.375')
     """
 
+    roots: Roots
+    listed: bool
+    method: Method
+    _edges: Edges
+    _engine: Engine
+
     def __init__(
         self,
         log_beta: ArrayLike,  # (T, T) [child, parent]
         log_root: ArrayLike | None = None,  # (T,)
         *,
-        roots: Literal["single", "any"] = "single",
+        roots: Roots = "single",
     ) -> None:
-        if roots not in ("single", "any"):
-            raise InvalidWeightsError(f"roots must be 'single' or 'any'; got {roots!r}")
-        self.roots = roots
-        checked = weights.check(log_beta, log_root)
-        if roots == "any":
-            # From here on there is one root only: ∗, node 0, the parent of the forest's roots.
-            self._weights = weights.lift(checked)
-            support.require_rooted(self._weights)
-            self._possible_roots = np.array([0])
-        else:
-            self._weights = checked
-            self._possible_roots = support.possible_roots(checked)
+        _check_roots(roots)
+        engine = DenseTrees(weights.check(log_beta, log_root), roots)
+        self.roots, self.method, self._engine = roots, "dense", engine
+        self.listed = False
+        self._edges = AllPairs(engine.log_beta, engine.log_root)
 
     @classmethod
     def from_candidates(
@@ -124,28 +138,43 @@ class OutTreeDistribution:
         log_root: ArrayLike | None = None,  # (T,)
         n_records: int | None = None,
         *,
-        roots: Literal["single", "any"] = "single",
+        roots: Roots = "single",
         groups: ArrayLike | None = None,  # (T,)
-    ) -> CandidateTrees:
+        method: Literal["auto", "dense", "sparse"] = "auto",
+        plan: Plan | None = None,
+    ) -> OutTreeDistribution:
         """Return the distribution over the out-trees that a list of possible edges allows.
 
         The same attributes and methods, with one entry for each listed edge, in the listed order,
-        in place of (T, T) matrices; memory O(edges) where records choose their parents among
-        earlier ones. See `outtrees.trees.candidates.CandidateTrees`.
+        in place of (T, T) matrices. Records that cannot descend from each other in a circle choose
+        their parents independently; those that can form strongly connected components, each
+        summed exactly by an elimination in a fill-reducing order.
 
         Parameters
         ----------
         child, parent, log_weight : arrays of shape (E,)
-            The possible edges. Or ``child`` alone: a SciPy sparse array (T, T) [child, parent]
-            whose stored entries, zeros included, are the log-weights; the list is then in the
-            order of its COO form.
+            The possible edges; a log-weight of −inf is an edge that is not allowed after all. Or
+            ``child`` alone: a SciPy sparse array (T, T) [child, parent] whose stored entries,
+            zeros included, are the log-weights; the list is then in the order of its COO form.
         log_root : array of shape (T,), optional
-            All zero if not given.
+            All zero if not given; −inf where a record cannot be a root.
         n_records : int, optional
             T, where neither ``log_root`` nor a sparse array says it.
         roots : {"single", "any"}
+            One root for each group, or any number.
         groups : integer array of shape (T,), optional
-            No edge joins two groups; one root in each where ``roots="single"``.
+            No edge joins two groups; each has a tree, or a forest, of its own.
+        method : {"auto", "dense", "sparse"}
+            The engine. "auto": dense for few records, or where most pairs are possible edges.
+        plan : Plan, optional
+            The ``plan`` of a distribution over the same list with other weights: what of it still
+            holds is not planned again. Never changes a result.
+
+        Notes
+        -----
+        Sparse: O(E) time and memory for records alone in their component; for the others what a
+        sparse LU factorisation costs (neighbours in the plane: about n^1.5 time and n log n
+        memory). Dense: O(n³) and O(n²) in the size n of a group.
 
         Examples
         --------
@@ -160,86 +189,120 @@ class OutTreeDistribution:
         ... )
         >>> dist.edge_marginals
         array([1.  , 0.25, 0.75, 0.5 , 0.5 ])
-        """
-        from outtrees.trees.candidate_lists import from_candidates
 
-        return from_candidates(child, parent, log_weight, log_root, n_records, roots, groups)
+        Two groups of two records:
+
+        >>> pairs = OutTreeDistribution.from_candidates(
+        ...     [1, 0, 3], [0, 1, 2], np.log([0.6, 0.2, 0.5]), np.zeros(4), groups=[0, 0, 1, 1]
+        ... )
+        >>> pairs.edge_marginals.round(2)
+        array([0.75, 0.25, 1.  ])
+        >>> pairs.root_marginals.round(2)
+        array([0.75, 0.25, 1.  , 0.  ])
+        """
+        _check_roots(roots)
+        edges = ListedEdges.read(child, parent, log_weight, log_root, n_records, groups)
+        return cls._of_list(edges, roots, method, plan)
+
+    @classmethod
+    def _of_list(
+        cls, edges: ListedEdges, roots: Roots, method: str, plan: Plan | None = None
+    ) -> OutTreeDistribution:
+        from outtrees.trees.engine import engine_of_list
+
+        self = cls.__new__(cls)
+        self.roots, self.listed, self._edges = roots, True, edges
+        self._engine, self.method = engine_of_list(edges, roots, method, plan)
+        return self
 
     def __repr__(self) -> str:
-        return f"OutTreeDistribution({self.n_records} records, roots={self.roots!r})"
+        listed = f"{len(self.child)} possible edges, " if self.listed else ""
+        return f"OutTreeDistribution({self.n_records} records, {listed}roots={self.roots!r})"
 
     @property
     def n_records(self) -> int:
         """T, the number of records."""
-        return self._weights.n - self._lifted
+        return len(self._edges.log_root)
+
+    @property
+    def log_weight(self) -> Floats:
+        """Log-weights of the edges, (T, T) [child, parent] or (E,); not to be written to."""
+        return self._edges.log_weight
 
     @property
     def log_beta(self) -> Floats:
         """Log-weights of the edges, (T, T) [child, parent], −inf on the diagonal; read-only."""
-        return self._weights.log_beta[self._lifted :, self._lifted :]
+        if self.listed:
+            raise AttributeError(
+                "a distribution over listed edges has no matrix log_beta; use child, parent and "
+                "log_weight"
+            )
+        return self._edges.log_weight
+
+    @property
+    def child(self) -> Ints:
+        """The record that each listed edge leads to, (E,)."""
+        return self._edges.child
+
+    @property
+    def parent(self) -> Ints:
+        """The record that each listed edge comes from, (E,)."""
+        return self._edges.parent
 
     @property
     def log_root(self) -> Floats:
-        """Log-weights of the roots, (T,); read-only."""
-        return self._weights.log_beta[1:, 0] if self._lifted else self._weights.log_root
+        """Log-weights of the roots, (T,); not to be written to."""
+        return self._edges.log_root
+
+    @property
+    def plan(self) -> Plan | None:
+        """How the elimination goes, for the next weights of this list; None if there is none."""
+        return self._engine.plan
 
     # ------------------------------------------------------------------ sums over all trees
 
     @cached_property
     def log_z(self) -> float:
-        """Log of the sum of all tree weights, log Z (paper, eq. 2). Exact; O(T³)."""
-        e = self._elimination
-        return fsum([e.log_z_scaled, *e.log_scale, e.root_shift])
+        """Log of the sum of all tree weights, log Z (paper, eq. 2). Exact; O(T³) for all pairs."""
+        return self._engine.log_z
 
     @cached_property
     def log_z_rooted(self) -> Floats:
         """Log of the sum over the trees with the single root r, without ρ[r]: log Z_r, (T,).
 
-        −inf where r is no possible root. With ``roots="any"`` this is still the sum over
-        single-root trees, the paper's Z_r, and −inf throughout if there are none.
+        −inf where r is no possible root. With groups, r is the root of its own, and the other
+        groups have theirs. With ``roots="any"`` this is still the sum over single-root trees, the
+        paper's Z_r, and −inf throughout if there are none.
         """
-        if self._lifted:
-            return self._single_root_sums()
-        rooted = self._elimination.log_z_rooted(self._possible_roots)
-        if rooted is None:
-            wide = extended.eliminate(self._weights, self._anchor)
-            rooted = wide.log_z_rooted(self._possible_roots)
-        return read_only(rooted)
+        if self.roots == "single":
+            return read_only(self._engine.log_z_rooted())
+        try:
+            return self._with(self.log_weight, np.zeros(self.n_records), "single").log_z_rooted
+        except NoSpanningTreeError:
+            return read_only(np.full(self.n_records, -np.inf))
 
     @cached_property
     def edge_marginals(self) -> Floats:
-        """P(u descends directly from v), (T, T) [child, parent]. Exact; O(T³).
+        """P(u descends directly from v), (T, T) [child, parent] or (E,). Exact.
 
-        Rows sum, with ``root_marginals``, to one. They are the derivatives of log Z by
-        ``log_beta``. Errors are absolute: a few units in the sixteenth digit, times the size of
-        the log-weights once these exceed one (a log-weight of 1000 is itself known to 1e-13).
+        Those into a record sum, with ``root_marginals``, to one. They are the derivatives of log Z
+        by ``log_weight``. Errors are absolute: a few units in the sixteenth digit, times the size
+        of the log-weights once these exceed one (a log-weight of 1000 is itself known to 1e-13).
         """
-        return self._marginals[0][self._lifted :, self._lifted :]
+        return read_only(self._engine.marginals[0])
 
     @cached_property
     def root_marginals(self) -> Floats:
         """P(r is a root), (T,). Exact."""
-        edge, root = self._marginals
-        return edge[1:, 0] if self._lifted else root
+        return read_only(self._engine.marginals[1])
 
     @cached_property
     def entropy(self) -> float:
         """Entropy of the tree in nats: log Z minus the expected log-weight."""
-        e = self._elimination
-        edge, root = self._marginals
-        # Scaled weights: the scaling constants would only cancel, taking digits with them.
-        log_scaled = self._weights.log_beta - e.log_scale[:, None]
-        log_rho = self._weights.log_root - e.log_scale - e.root_shift
-        return fsum(
-            [
-                e.log_z_scaled,
-                *-weighted(edge, log_scaled).sum(axis=1),
-                *-weighted(root, log_rho),
-            ]
-        )
+        return self._engine.entropy
 
     def number_of_roots(self) -> Floats:
-        """P(the forest has k roots) for k = 0 … T, shape (T + 1,). Exact; O(T³).
+        """P(the forest has k roots) for k = 0, 1, …, in all groups together. Exact; O(T³).
 
         Examples
         --------
@@ -248,10 +311,14 @@ class OutTreeDistribution:
         >>> pair.number_of_roots().round(3)
         array([0.   , 0.667, 0.333])
         """
-        if not self._lifted:
-            raise ValueError("number_of_roots needs roots='any'; a single-root tree has one root")
-        probabilities = root_count_distribution(self._elimination.absorption()[1:, 1:])
-        return settled(probabilities, self.n_records)
+        return self._engine.number_of_roots()
+
+    def expectation(self, values: ArrayLike) -> float:
+        """Return the expected sum over a tree's edges of values in the form of ``log_weight``.
+
+        Roots contribute nothing; the diagonal of a matrix is ignored.
+        """
+        return self._edges.expected(self.edge_marginals, values)
 
     # ------------------------------------------------------------------ single trees
 
@@ -263,15 +330,18 @@ class OutTreeDistribution:
         array = check_parents(parents, self.n_records)
         trees = np.atleast_2d(array)
         log_probs = np.full(len(trees), -np.inf)
-        for i in np.flatnonzero(are_out_trees(trees, single_root=not self._lifted)):
-            log_probs[i] = self._log_prob(trees[i])
+        groups, n_groups = self._edges.group_codes, self._edges.n_groups
+        for i in np.flatnonzero(are_out_trees(trees, single_root=False)):
+            n_roots = np.bincount(groups[trees[i] < 0], minlength=n_groups)
+            if self.roots == "any" or (n_roots == 1).all():
+                log_probs[i] = self._log_prob(trees[i])
         return log_probs if array.ndim == 2 else float(log_probs[0])
 
     def sample(self, n: int = 1, random_state: RandomState = None) -> Ints:
         """Return n independent trees, (n, T) parents with −1 at roots. Exact.
 
-        O(T²) per tree at most, whatever the weights: random walks are made only where they are
-        short on average.
+        All pairs: O(T²) per tree at most, whatever the weights; random walks are made only where
+        they are short on average.
 
         Examples
         --------
@@ -279,25 +349,28 @@ class OutTreeDistribution:
         >>> OutTreeDistribution(np.zeros((5, 5))).sample(3, random_state=0).shape
         (3, 5)
         """
-        n_trees = check_count(n, "the number of trees", 0)
-        return self._to_records(self._tables.draw(n_trees, as_generator(random_state)))
+        n_trees = as_count("n", n, 0)
+        return self._engine.sample(n_trees, as_generator(random_state))
 
     def mode(self) -> Tree:
-        """Return the most probable tree and its log-probability. Exact and certified; O(T²).
+        """Return the most probable tree and its log-probability. Exact and certified.
 
-        Chu–Liu/Edmonds; the tree's weight is checked against the upper bound that the
-        algorithm's own dual solution puts on every tree.
+        Chu–Liu/Edmonds, O(T²) or O(E log T); the tree's weight is checked against the upper bound
+        that the algorithm's own dual solution puts on every tree.
         """
-        best = certified_arborescence(self._weights.log_beta, self._weights.log_root)
-        parents = self._to_records(best.parents)
+        parents = self._engine.mode()
         return Tree(parents, self._log_prob(parents))
 
     def best(self, k: int) -> list[Tree]:
-        """Return the k most probable trees in order (fewer if there are fewer)."""
-        n_trees = check_count(k, "k", 1)
-        ranked = ranked_arborescences(self._weights.log_beta, self._weights.log_root)
-        trees = [self._to_records(parents) for parents, _ in islice(ranked, n_trees)]
-        return [Tree(parents, self._log_prob(parents)) for parents in trees]
+        """Return the k most probable trees in order (fewer if there are fewer). Exact.
+
+        On a list that is summed sparsely: O(E log T) time, and as much again for each tree in the
+        component where it differs; memory O(E + k T).
+        """
+        found = self._engine.best(as_count("k", k, 1))
+        trees = [Tree(parents, self._log_prob(parents)) for parents in found]
+        # Sums of what each step lost may differ in the last digit.
+        return sorted(trees, key=lambda tree: -tree.log_prob)
 
     def consensus(self) -> Consensus:
         """Return the tree with the most expected right parents, and that expectation.
@@ -305,13 +378,7 @@ class OutTreeDistribution:
         It maximises Σ_u P(u's parent is the one in the tree), a root counting as right where the
         record is a root; out of T.
         """
-        edge, root = self._marginals
-        edge = np.where(self._weights.log_beta > -np.inf, edge, -np.inf)
-        root = np.where(self._weights.log_root > -np.inf, root, -np.inf)
-        best = certified_arborescence(edge, root)
-        # In a lifted forest the virtual root is right in every tree, and no record.
-        expected = total_weight(edge, root, best.parents) - self._lifted
-        return Consensus(self._to_records(best.parents), expected)
+        return Consensus(*self._engine.consensus())
 
     # ------------------------------------------------------------------ other distributions
 
@@ -334,14 +401,7 @@ class OutTreeDistribution:
         >>> dist.given(parent={2: 1}).root_marginals.round(3)
         array([0.333, 0.667, 0.   ])
         """
-        known = condition(
-            self.log_beta,
-            self.log_root,
-            parent=parent,
-            not_parent=not_parent,
-            root=root,
-        )
-        return OutTreeDistribution(*known, roots=self.roots)
+        return self._with(*condition(self._edges, parent, not_parent, root), self.roots)
 
     def kl(self, other: OutTreeDistribution) -> float:
         """Return the Kullback–Leibler divergence KL(self ‖ other) in nats; inf where due."""
@@ -349,84 +409,54 @@ class OutTreeDistribution:
             raise ValueError(f"kl compares with another OutTreeDistribution; got {other!r}")
         if (other.n_records, other.roots) != (self.n_records, self.roots):
             raise ValueError(f"cannot compare {self!r} with {other!r}: they hold different trees")
-        mine, theirs = self._weights, other._weights
-        edge, root = self._marginals
+        if self.roots == "single" and other._edges.n_groups != self._edges.n_groups:
+            return np.inf  # one root for each group: no tree of one is a tree of the other
+        mine, theirs = self.log_weight, self._edges.weights_in(other._edges)
         # Where they forbid what mine allows, ask the graph: a marginal may have underflowed to 0,
         # and rounding may leave a trace of an edge that no tree holds.
-        forbidden = (mine.log_beta > -np.inf) & np.isneginf(theirs.log_beta)
-        if any(support.edge_is_possible(mine, u, v) for u, v in np.argwhere(forbidden)):
+        may_be_root = self.log_root > -np.inf
+        if self.roots == "single":
+            may_be_root &= self.log_z_rooted > -np.inf
+        if (may_be_root & np.isneginf(other.log_root)).any():
             return np.inf
-        mine_root = mine.log_root[self._possible_roots] > -np.inf
-        if np.any(mine_root & np.isneginf(theirs.log_root[self._possible_roots])):
-            return np.inf
-        log_ratio = np.zeros_like(edge)
-        both = (mine.log_beta > -np.inf) & (theirs.log_beta > -np.inf)
-        np.subtract(mine.log_beta, theirs.log_beta, out=log_ratio, where=both)
-        root_ratio = np.zeros_like(root)
-        rooted = (mine.log_root > -np.inf) & (theirs.log_root > -np.inf)
-        np.subtract(mine.log_root, theirs.log_root, out=root_ratio, where=rooted)
-        terms = [*(edge * log_ratio).sum(axis=1), *(root * root_ratio)]
+        forbidden = self._edges.ends((mine > -np.inf) & np.isneginf(theirs))
+        if len(forbidden[0]):
+            allowed = self._edges.ends(mine > -np.inf)
+            for u, v in zip(*forbidden, strict=True):
+                if edge_is_possible(*allowed, may_be_root, int(u), int(v)):
+                    return np.inf
+        terms = self._edges.summands(
+            self.edge_marginals * _log_ratio(mine, theirs),
+            self.root_marginals * _log_ratio(self.log_root, other.log_root),
+            self.roots,
+        )
         return fsum([*terms, -self.log_z, other.log_z])
-
-    def expectation(self, values: ArrayLike) -> float:
-        """Return the expected sum of ``values[child, parent]`` over a tree's edges.
-
-        Roots contribute nothing; the diagonal is ignored.
-        """
-        array = check_values(values, self.n_records)
-        return fsum((self.edge_marginals * array).sum(axis=1))
 
     # ------------------------------------------------------------------ inside
 
-    @property
-    def _lifted(self) -> int:
-        """1 if node 0 is the virtual root of a forest: records start at that index."""
-        return int(self.roots == "any")
-
-    @cached_property
-    def _anchor(self) -> int:
-        """The node that stays last: the densest possible root.
-
-        Where β is symmetric, Z_r in scaled weights is proportional to the scale of row r, so
-        the largest scale keeps every ratio Z_r / Z_anchor below one.
-        """
-        scales = weights.row_scales(self._weights.log_beta)[self._possible_roots]
-        return int(self._possible_roots[scales.argmax()])
-
-    @cached_property
-    def _elimination(self) -> elimination.Elimination | extended.ExtendedElimination:
-        in_range = elimination.eliminate(self._weights, self._anchor)
-        return in_range or extended.eliminate(self._weights, self._anchor)
-
-    @cached_property
-    def _marginals(self) -> tuple[Floats, Floats]:
-        edge, root = self._elimination.marginals()
-        return read_only(settled(edge, self._weights.n)), read_only(root)
-
-    @cached_property
-    def _tables(self) -> SamplingTables:
-        return sampling_tables(self._elimination)
+    def _with(self, log_weight: Floats, log_root: Floats, roots: Roots) -> OutTreeDistribution:
+        """Return the distribution over the same edges with other weights."""
+        if not self.listed:
+            return OutTreeDistribution(log_weight, log_root, roots=roots)
+        groups = self._edges.group_codes
+        edges = ListedEdges(self.child, self.parent, log_weight, log_root, groups)
+        return self._of_list(edges, roots, self.method)
 
     def _log_prob(self, parents: Ints) -> float:
         """Log-probability of one tree, in one exact sum: log Z alone would round its scales."""
-        e = self._elimination
         child = np.flatnonzero(parents >= 0)
-        return fsum(
-            [
-                *self.log_beta[child, parents[child]],
-                *self.log_root[parents < 0],
-                *-e.log_scale,
-                -e.root_shift,
-                -e.log_z_scaled,
-            ]
-        )
+        weight = self._edges.weights_at(child, parents[child])
+        log_z = self._engine.log_z_parts()
+        return fsum([*weight, *self.log_root[parents < 0], *(-part for part in log_z)])
 
-    def _single_root_sums(self) -> Floats:
-        try:
-            return OutTreeDistribution(self.log_beta).log_z_rooted
-        except NoSpanningTreeError:
-            return read_only(np.full(self.n_records, -np.inf))
 
-    def _to_records(self, parents: Ints) -> Ints:
-        """Return parents (…, n) of nodes as parents (…, T) of records."""
-        return parents[..., self._lifted :] - self._lifted
+def _check_roots(roots: object) -> None:
+    if roots not in ("single", "any"):
+        raise InvalidWeightsError(f"roots must be 'single' or 'any'; got {roots!r}")
+
+
+def _log_ratio(mine: Floats, theirs: Floats) -> Floats:
+    """Return log-weights minus log-weights, 0 where one of them is −inf."""
+    ratio = np.zeros_like(mine)
+    np.subtract(mine, theirs, out=ratio, where=(mine > -np.inf) & (theirs > -np.inf))
+    return ratio

@@ -19,13 +19,13 @@ ZERO = -(1 << 60)  # far below any exponent that occurs; the sum of two still fi
 
 
 @inlined
-def power_of_two(d):  # type: ignore[no-untyped-def]
+def power_of_two(d):
     """Return 2^d for d ≤ 0, and 0 from 2^−1023 down."""
     return np.int64((max(d, -1023) + 1023) << 52).view(np.float64)
 
 
 @compiled
-def add_multiple(cm, ce, wm, we, qm, qe):  # type: ignore[no-untyped-def]
+def add_multiple(cm, ce, wm, we, qm, qe):
     """c += w q for vectors c, q and a number w."""
     for j in range(len(cm)):
         e = we + qe[j]
@@ -35,7 +35,7 @@ def add_multiple(cm, ce, wm, we, qm, qe):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def dot(am, ae, bm, be):  # type: ignore[no-untyped-def]
+def dot(am, ae, bm, be):
     """Return Σ a_j b_j."""
     top = 2 * ZERO
     for j in range(len(am)):
@@ -47,7 +47,7 @@ def dot(am, ae, bm, be):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def normal(m, e):  # type: ignore[no-untyped-def]
+def normal(m, e):
     """Return the same number with its mantissa in [½, 1)."""
     m, shift = math.frexp(m)
     if m == 0.0:
@@ -56,27 +56,27 @@ def normal(m, e):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def normalise(cm, ce):  # type: ignore[no-untyped-def]
+def normalise(cm, ce):
     """Bring every mantissa of a vector into [½, 1)."""
     for j in range(len(cm)):
         cm[j], ce[j] = normal(cm[j], ce[j])
 
 
 @compiled
-def divide(cm, ce, sm, se):  # type: ignore[no-untyped-def]
+def divide(cm, ce, sm, se):
     """c /= s for a vector c and a number s."""
     for j in range(len(cm)):
         cm[j], ce[j] = normal(cm[j] / sm, ce[j] - se)
 
 
 @compiled
-def to_double(m, e):  # type: ignore[no-untyped-def]
+def to_double(m, e):
     """Return the number as a double; below the smallest it is 0."""
     return math.ldexp(m, max(e, -2000))
 
 
 @compiled
-def eliminate(qm, qe, sm, se):  # type: ignore[no-untyped-def]
+def eliminate(qm, qe, sm, se):
     """Replace q by the factors U (above) and P (below the diagonal); fill the pivots s.
 
     Row by row, the last first: row i takes what the nodes k > i that left before it hand on.
@@ -101,7 +101,7 @@ def eliminate(qm, qe, sm, se):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def root_ratios(qm, qe, sm, se, xm, xe):  # type: ignore[no-untyped-def]
+def root_ratios(qm, qe, sm, se, xm, xe):
     """Fill x_k = Z_k / Z_0: x_0 = 1, x_k s_k = Σ_{i<k} x_i q_ik."""
     xm[0], xe[0] = 0.5, 1
     for i in range(len(sm)):
@@ -111,7 +111,7 @@ def root_ratios(qm, qe, sm, se, xm, xe):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def root_shares(qm, qe, sm, se, ym, ye):  # type: ignore[no-untyped-def]
+def root_shares(qm, qe, sm, se, ym, ye):
     """Replace y = ρ by the root weight of each k when it left, over s_k."""
     n = len(sm)
     for k in range(n - 1, -1, -1):
@@ -122,7 +122,7 @@ def root_shares(qm, qe, sm, se, ym, ye):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def derivatives(qm, qe, sm, se, xm, xe, ym, ye, Mm, Me):  # type: ignore[no-untyped-def]
+def derivatives(qm, qe, sm, se, xm, xe, ym, ye, Mm, Me):
     """Fill M[u, v] = ∂ log Z / ∂ β[u, v], as `elimination._derivatives` does node by node."""
     n = len(sm)
     column_m, column_e = np.empty(n), np.empty(n, np.int64)
@@ -143,12 +143,12 @@ def derivatives(qm, qe, sm, se, xm, xe, ym, ye, Mm, Me):  # type: ignore[no-unty
         divide(rm, re, sm[k], se[k])
         add_multiple(column_m[:k], column_e[:k], ym[k], ye[k], xm[:k], xe[:k])
         normalise(column_m[:k], column_e[:k])
-        Mm[:k, k] = column_m[:k]
-        Me[:k, k] = column_e[:k]
+        for i in range(k):  # assigning to a slice would take seconds to compile
+            Mm[i, k], Me[i, k] = column_m[i], column_e[i]
 
 
 @compiled
-def first_hits(qm, qe, sm, se, hm, he):  # type: ignore[no-untyped-def]
+def first_hits(qm, qe, sm, se, hm, he):
     """Replace h = diag ρ by (S − U)⁻¹ diag ρ, row by row from the last."""
     n = len(sm)
     for k in range(n - 1, 0, -1):

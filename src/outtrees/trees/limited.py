@@ -8,15 +8,16 @@ sampled, and says how well.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outtrees._common.arguments import as_count
 from outtrees._common.random import RandomState, as_generator
 from outtrees.errors import NoSpanningTreeError
-from outtrees.trees.arguments import check_count
-from outtrees.trees.candidates import CandidateTrees
+from outtrees.trees.distribution import OutTreeDistribution
+from outtrees.trees.edges import ListedEdges
 from outtrees.trees.weights import Floats, Ints
 
 _BATCHES = 20  # of each chain, for the Monte-Carlo error
@@ -61,7 +62,7 @@ def limited_trees(
     Parameters
     ----------
     child, parent, log_weight, log_root, roots
-        As for ``CandidateTrees``.
+        As for `OutTreeDistribution.from_candidates`.
     max_children : int
         At least 1.
     n_sweeps : int
@@ -92,16 +93,17 @@ def limited_trees(
     >>> bool(np.abs(chains.edge_frequencies - 1 / 3).max() < 5 * chains.edge_errors.max())
     True
     """
-    most = check_count(max_children, "max_children", 1)
-    n_batch = -(-check_count(n_sweeps, "n_sweeps", _BATCHES) // _BATCHES)
-    chains = check_count(n_chains, "n_chains", 2)
-    exact = CandidateTrees(child, parent, log_weight, log_root, roots=roots)
+    most = as_count("max_children", max_children, 1)
+    n_batch = -(-as_count("n_sweeps", n_sweeps, _BATCHES) // _BATCHES)
+    chains = as_count("n_chains", n_chains, 2)
+    edges = ListedEdges(child, parent, log_weight, log_root)
+    exact = OutTreeDistribution._of_list(edges, roots, "auto")
     rng = as_generator(random_state)
     tried = exact.sample(_TRIED, rng)
     obeying = _surplus(tried, most) == 0
-    lists = _Lists.of(exact, most)
+    lists = _Lists.of(edges, roots, most)
     starts = tried[np.argsort(~obeying, kind="stable")[:chains]]
-    per_batch = np.zeros((chains, _BATCHES, len(exact.child)))
+    per_batch = np.zeros((chains, _BATCHES, len(edges.child)))
     roots_per_batch = np.zeros((chains, _BATCHES, exact.n_records))
     trees = np.empty((chains, _BATCHES, exact.n_records), dtype=np.intp)
     for c in range(chains):
@@ -110,7 +112,7 @@ def limited_trees(
         for b in range(_BATCHES):
             counts = chain.run(n_batch, exact, rng)
             per_batch[c, b, lists.order], roots_per_batch[c, b] = counts
-            trees[c, b] = chain.parent
+            trees[c, b] = chain.tree.parent
     edge, edge_error, edge_r_hat = _summary(per_batch / n_batch, n_batch)
     root, root_error, root_r_hat = _summary(roots_per_batch / n_batch, n_batch)
     return LimitedTrees(
@@ -124,8 +126,7 @@ def limited_trees(
     )
 
 
-@dataclass(frozen=True)
-class _Lists:
+class _Lists(NamedTuple):
     """The possible edges by child, as the compiled moves read them."""
 
     order: Ints  # (E,) of the caller's edges
@@ -137,22 +138,26 @@ class _Lists:
     most: int
 
     @staticmethod
-    def of(trees: CandidateTrees, most: int) -> _Lists:
-        order = np.lexsort((trees.parent, trees.child))
-        counts = np.bincount(trees.child, minlength=trees.n_records)
+    def of(edges: ListedEdges, roots: str, most: int) -> _Lists:
+        order = np.lexsort((edges.parent, edges.child))
+        counts = np.bincount(edges.child, minlength=edges.n_records)
         return _Lists(
             order=order,
             start=np.append(0, np.cumsum(counts)).astype(np.intp),
-            to=trees.parent[order],
-            log_weight=trees.log_weight[order],
-            log_root=trees.log_root,
-            forest=trees.roots == "any",
+            to=edges.parent[order],
+            log_weight=edges.log_weight[order],
+            log_root=edges.log_root,
+            forest=roots == "any",
             most=most,
         )
 
-    @property
-    def arrays(self) -> tuple[Ints, Ints, Floats, Floats, bool, int]:
-        return self.start, self.to, self.log_weight, self.log_root, self.forest, self.most
+
+class _Tree(NamedTuple):
+    """One tree, as the compiled moves read and change it."""
+
+    edge: Ints  # (T,) the number of each record's edge, −1 at a root
+    parent: Ints  # (T,)
+    children: Ints  # (T,) how many each record has
 
 
 class _Chain:
@@ -165,18 +170,20 @@ class _Chain:
         self.moved = np.empty(len(parents), dtype=np.intp)
         self._set(parents)
         for round_ in range(_MENDING):
-            if self.children.max(initial=0) <= lists.most:
+            if self.tree.children.max(initial=0) <= lists.most:
                 return
             self._sweep(1, _PRICE * (round_ + 1))
-        if self.children.max(initial=0) > lists.most:
+        if self.tree.children.max(initial=0) > lists.most:
             raise NoSpanningTreeError(
                 f"no out-tree was found in which every record has at most {lists.most} "
-                f"children; the best that was tried has one with {self.children.max()}. Allow "
-                "more children or more possible parents"
+                f"children; the best that was tried has one with {self.tree.children.max()}. Allow "
+                "more children or more possible parents",
+                cause="too many children",
+                records=np.flatnonzero(self.tree.children > lists.most).tolist(),
             )
 
     def run(
-        self, n_sweeps: int, exact: CandidateTrees, rng: np.random.Generator
+        self, n_sweeps: int, exact: OutTreeDistribution, rng: np.random.Generator
     ) -> tuple[Floats, Floats]:
         """Make rounds, each after a tree of the law without the limit; return the counts."""
         fresh = exact.sample(n_sweeps, rng)
@@ -194,19 +201,17 @@ class _Chain:
         below = np.flatnonzero(parents >= 0)
         owner = np.repeat(np.arange(n), np.diff(self.lists.start))
         keys = owner * n + self.lists.to  # in order, as the lists are
-        self.edge = np.full(n, -1, dtype=np.intp)
-        self.edge[below] = np.searchsorted(keys, below * n + parents[below])
-        self.parent = parents.astype(np.intp)
-        self.children = np.bincount(parents[below], minlength=n)
+        edge = np.full(n, -1, dtype=np.intp)
+        edge[below] = np.searchsorted(keys, below * n + parents[below])
+        children = np.bincount(parents[below], minlength=n)
+        self.tree = _Tree(edge, parents.astype(np.intp), children)
 
     def _sweep(self, n_sweeps: int, price: float) -> tuple[Floats, Floats]:
         from outtrees.trees.limited_kernels import sweep
 
-        counts, root_counts = np.zeros(len(self.lists.to)), np.zeros(len(self.parent))
-        tree = self.edge, self.parent, self.children
-        work = self.work, self.moved
-        tables = [self.state, *self.lists.arrays, price, *work, *tree]
-        sweep(*[*tables, n_sweeps, counts, root_counts])
+        counts, root_counts = np.zeros(len(self.lists.to)), np.zeros(len(self.tree.parent))
+        scratch = self.work, self.moved
+        sweep(self.state, self.lists, price, *scratch, self.tree, n_sweeps, counts, root_counts)
         return counts, root_counts
 
 

@@ -12,11 +12,11 @@ import math
 import numpy as np
 
 from outtrees._common.compiled import compiled
-from outtrees.trees.walk_kernels import uniform
+from outtrees.trees.sampling_kernels import uniform
 
 
 @compiled
-def _find(start, to, u, v):  # type: ignore[no-untyped-def]
+def _find(start, to, u, v):
     """Return the number of the edge u → v, −1 if it is not listed."""
     lo, hi = start[u], start[u + 1]
     while lo < hi:
@@ -29,7 +29,7 @@ def _find(start, to, u, v):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _is_above(parent, u, v):  # type: ignore[no-untyped-def]
+def _is_above(parent, u, v):
     """Return whether v is u or descends from it."""
     while v >= 0:
         if v == u:
@@ -39,7 +39,7 @@ def _is_above(parent, u, v):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _hang(edge, parent, children, to, u, e):  # type: ignore[no-untyped-def]
+def _hang(edge, parent, children, to, u, e):
     """Give u the edge e, −1 to make it a root."""
     if parent[u] >= 0:
         children[parent[u]] -= 1
@@ -50,15 +50,16 @@ def _hang(edge, parent, children, to, u, e):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def redraw_parent(  # type: ignore[no-untyped-def]
-    state, start, to, log_weight, log_root, forest, most, price, work, edge, parent, children, u
-):
+def redraw_parent(state, lists, price, work, tree, u):
     """Draw u's parent anew, given all else: any listed record that is not below u and has room.
 
     A record without room costs ``price`` nats, so that a tree with too many children can be
     mended; inf for the law itself. In a forest u may become a root; the root of a single tree
     stays.
     """
+    start, to, log_weight, log_root = lists.start, lists.to, lists.log_weight, lists.log_root
+    forest, most = lists.forest, lists.most
+    edge, parent, children = tree.edge, tree.parent, tree.children
     if parent[u] < 0 and not forest:
         return
     count = start[u + 1] - start[u]
@@ -89,21 +90,21 @@ def redraw_parent(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def exchange_root(  # type: ignore[no-untyped-def]
-    state, start, to, log_weight, log_root, most, price, work, edge, parent, children, u
-):
+def exchange_root(state, lists, price, work, tree, u):
     """Make u the root of a single tree, and hang the old root below u; accept or go back.
 
     The old root's parent is drawn from those of its parents that are below u, in proportion to
     the weights; so what is left of the odds are the two sums, there and back.
     """
+    start, to, log_root = lists.start, lists.to, lists.log_root
+    edge, parent, children = tree.edge, tree.parent, tree.children
     r = u
     while parent[r] >= 0:
         r = parent[r]
     if r == u or log_root[u] == -np.inf:
         return
     old = edge[u]
-    there = _sum_below(start, to, log_weight, most, price, work, parent, children, r, u)
+    there = _sum_below(lists, price, work, tree, r, u)
     if there == -np.inf:
         return
     left = uniform(state)
@@ -117,7 +118,7 @@ def exchange_root(  # type: ignore[no-untyped-def]
     _hang(edge, parent, children, to, u, -1)
     _hang(edge, parent, children, to, r, chosen)
     # As if u were still to be hung: its old parent is counted as having lost it.
-    back = _sum_below(start, to, log_weight, most, price, work, parent, children, u, r)
+    back = _sum_below(lists, price, work, tree, u, r)
     odds = log_root[u] + there - log_root[r] - back
     if math.log(1.0 - uniform(state)) >= odds:
         _hang(edge, parent, children, to, r, -1)
@@ -125,10 +126,10 @@ def exchange_root(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _sum_below(  # type: ignore[no-untyped-def]
-    start, to, log_weight, most, price, work, parent, children, r, u
-):
+def _sum_below(lists, price, work, tree, r, u):
     """Return the log of r's weights to parents below u with room once u's own edge is cut."""
+    start, to, log_weight, most = lists.start, lists.to, lists.log_weight, lists.most
+    parent, children = tree.parent, tree.children
     best = -np.inf
     for i in range(start[r], start[r + 1]):
         v = to[i]
@@ -146,13 +147,13 @@ def _sum_below(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def exchange_parents(  # type: ignore[no-untyped-def]
-    state, start, to, log_weight, log_root, edge, parent, children, u, w
-):
+def exchange_parents(state, lists, tree, u, w):
     """Let u and w, neither above the other, exchange their parents; accept or go back.
 
     One of them may be a root: then the other becomes one.
     """
+    start, to, log_weight, log_root = lists.start, lists.to, lists.log_weight, lists.log_root
+    edge, parent, children = tree.edge, tree.parent, tree.children
     if u == w or parent[u] == parent[w]:
         return
     there = _find(start, to, u, parent[w]) if parent[w] >= 0 else -1
@@ -171,13 +172,13 @@ def exchange_parents(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def exchange_places(  # type: ignore[no-untyped-def]
-    state, start, to, log_weight, log_root, edge, parent, children, moved, u, w
-):
+def exchange_places(state, lists, tree, moved, u, w):
     """Let u and w trade places in the tree, children and all; accept or leave it.
 
     ``moved`` is where the new edges are noted until all are known to be listed.
     """
+    start, to, log_weight, log_root = lists.start, lists.to, lists.log_weight, lists.log_root
+    edge, parent, children = tree.edge, tree.parent, tree.children
     if u == w:
         return
     odds = 0.0
@@ -205,69 +206,23 @@ def exchange_places(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def sweep(  # type: ignore[no-untyped-def]
-    state,
-    start,
-    to,
-    log_weight,
-    log_root,
-    forest,
-    most,
-    price,
-    work,
-    moved,
-    edge,
-    parent,
-    children,
-    n_sweeps,
-    counts,
-    root_counts,
-):
+def sweep(state, lists, price, work, moved, tree, n_sweeps, counts, root_counts):
     """Make ``n_sweeps`` rounds of one move of each kind per record, counting edges after each."""
+    forest = lists.forest
+    edge, parent = tree.edge, tree.parent
     n = len(parent)
     for _ in range(n_sweeps):
         for _ in range(n):
             u, w = int(uniform(state) * n), int(uniform(state) * n)
-            redraw_parent(
-                state,
-                start,
-                to,
-                log_weight,
-                log_root,
-                forest,
-                most,
-                price,
-                work,
-                edge,
-                parent,
-                children,
-                u,
-            )
+            redraw_parent(state, lists, price, work, tree, u)
             if not forest:
-                exchange_root(
-                    state,
-                    start,
-                    to,
-                    log_weight,
-                    log_root,
-                    most,
-                    price,
-                    work,
-                    edge,
-                    parent,
-                    children,
-                    w,
-                )
+                exchange_root(state, lists, price, work, tree, w)
             if price == np.inf:
-                exchange_parents(
-                    state, start, to, log_weight, log_root, edge, parent, children, u, w
-                )
+                exchange_parents(state, lists, tree, u, w)
                 kind = uniform(state)  # rare, since it looks at every record
                 x = parent[u] if kind < 0.125 else w if kind < 0.25 else -1
                 if x >= 0:
-                    exchange_places(
-                        state, start, to, log_weight, log_root, edge, parent, children, moved, u, x
-                    )
+                    exchange_places(state, lists, tree, moved, u, x)
         for u in range(n):
             if edge[u] >= 0:
                 counts[edge[u]] += 1

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from outtrees._common.random import RandomState, as_generator
-from outtrees.trees.candidates import CandidateTrees
-from outtrees.trees.distribution import Consensus, Tree
+from outtrees.trees.distribution import Consensus, OutTreeDistribution, Tree
 from outtrees.trees.weights import Floats, Ints
 
 
@@ -33,14 +32,17 @@ class OutTreeMixture:
     Examples
     --------
     >>> edges = [1, 2, 2], [0, 0, 1]
-    >>> parts = [CandidateTrees(*edges, w, [0.0, -9.0, -9.0]) for w in ([0, 2, 0], [0, 0, 2])]
+    >>> parts = [
+    ...     OutTreeDistribution.from_candidates(*edges, log_weight, [0.0, -9.0, -9.0])
+    ...     for log_weight in ([0, 2, 0], [0, 0, 2])
+    ... ]
     >>> OutTreeMixture(parts, [1, 1]).edge_marginals.round(2)
     array([1. , 0.5, 0.5])
     """
 
     def __init__(
         self,
-        parts: Sequence[CandidateTrees],
+        parts: Sequence[OutTreeDistribution],
         weights: Sequence[float],
         groups: ArrayLike | None = None,
     ) -> None:
@@ -100,7 +102,7 @@ class OutTreeMixture:
         """Return the tree with the most expected right parents."""
         part = self.parts[0]
         # The most probable tree where log-weights are the supports themselves.
-        best = CandidateTrees(
+        best = OutTreeDistribution.from_candidates(
             part.child,
             part.parent,
             np.where(self.edge_marginals > 0, self.edge_marginals, -np.inf),

@@ -40,23 +40,31 @@ class Solved(NamedTuple):
 
 
 def ranked(solve: Callable[[TreeSet], Solved]) -> Iterator[tuple[Ints, float]]:
-    """Yield (tree, weight) of every out-tree, best first; two sets are solved for each."""
-    order = count()  # ties in weight are served in the order they were found
-    queue: list[tuple[float, int, TreeSet, Edge]] = []
+    """Yield (tree, weight) of every out-tree, best first; two sets are solved for each.
 
-    def enqueue(trees: TreeSet) -> Solved:
+    Every set in the queue has one tree that was yielded already, a best one. Of several that weigh
+    the same, solving the set may find another: that one is then its second best.
+    """
+    order = count()  # ties in weight are served in the order they were found
+    queue: list[tuple[float, int, TreeSet, Edge, Ints]] = []
+
+    def enqueue(trees: TreeSet, yielded: Ints | None = None) -> Solved:
         found = solve(trees)
-        if found.loss < np.inf:
-            heapq.heappush(queue, (found.loss - found.weight, next(order), trees, found.edge))
+        loss, edge, known = found.loss, found.edge, found.tree
+        if yielded is not None and not np.array_equal(found.tree, yielded):
+            child = int(np.flatnonzero(found.tree != yielded)[0])
+            loss, edge, known = 0.0, (child, int(yielded[child])), yielded
+        if loss < np.inf:
+            heapq.heappush(queue, (loss - found.weight, next(order), trees, edge, known))
         return found
 
     best = enqueue(TreeSet((), ()))
     yield best.tree, best.weight
     while queue:
-        _, _, trees, edge = heapq.heappop(queue)
+        _, _, trees, edge, known = heapq.heappop(queue)
         without = enqueue(TreeSet(trees.kept, (*trees.barred, edge)))
         yield without.tree, without.weight
-        enqueue(TreeSet((*trees.kept, edge), trees.barred))
+        enqueue(TreeSet((*trees.kept, edge), trees.barred), known)
 
 
 def ranked_arborescences(weight: Floats, root_weight: Floats) -> Iterator[tuple[Ints, float]]:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,31 +37,59 @@ from outtrees.trees.elimination import Elimination
 from outtrees.trees.extended import Exponents, ExtendedElimination, Numbers, doubles, logs, split
 from outtrees.trees.weights import Floats, Ints
 
-# Rates, shares and pivots of the extended range, mantissas and exponents in turn.
-Wide = tuple[Floats, Exponents, Floats, Exponents, Floats, Exponents]
-# P(a column drawn at random stays what it is), and what it becomes if not.
-Alias = tuple[Floats, NDArray[np.uint32]]
-
 _CHUNK = 128  # trees per random stream: fixed, so that the number of threads changes no draw
 _STEPS_PER_NODE = 32  # of a walk, that cost what it costs to bring one node back (measured)
 
 
-@dataclass(frozen=True)
-class SamplingTables:
-    """What the sampler looks up; index n stands for the parent of the root."""
+class Alias(NamedTuple):
+    """Tables to draw from rows of weights, one look-up for each draw."""
 
-    order: Ints
-    leaf: Alias  # (core, core) the parent of a core node that comes back as a leaf
-    walk: Alias  # (n − core, n) the steps of a walk from the nodes outside the core
+    keep: Floats  # P(a column drawn at random stays what it is)
+    other: NDArray[np.uint32]  # what it becomes if not
+
+
+class Turns(NamedTuple):
+    """What decides whether an edge turns; index n stands for the parent of the root."""
+
     keep: Floats  # (2, n, n + 1) P(never turns) of the edges m → j, j < m, and of the edges i → m
     s: Floats  # (n,)
     rate: Floats  # (n, n + BLOCK) [i, k], i < k
     share: Floats  # (n + 1, n + BLOCK) [j, k], j < k: transposed, to be read along rows
-    wide: Wide | None  # the same where doubles may not hold them
+
+
+class Wide(NamedTuple):
+    """The same where doubles may not hold it: mantissas and exponents."""
+
+    rate: Numbers
+    share: Numbers
+    s: Numbers
+
+
+class _Work(NamedTuple):
+    """Trees under construction, and what is noted on the way."""
+
+    parents: NDArray[np.uint32]  # (trees, n), as are the next four
+    first: NDArray[np.uint32]
+    after: NDArray[np.uint32]
+    via: NDArray[np.uint32]
+    below: NDArray[np.uint32]
+    made: NDArray[np.uint32]  # (n,)
+    left: Floats  # (1,)
+
+
+@dataclass(frozen=True)
+class SamplingTables:
+    """What the sampler looks up."""
+
+    order: Ints
+    leaf: Alias  # (core, core) the parent of a core node that comes back as a leaf
+    walk: Alias  # (n − core, n) the steps of a walk from the nodes outside the core
+    turns: Turns
+    wide: Wide | None
 
     def draw(self, n_samples: int, rng: np.random.Generator) -> Ints:
         """Return (n_samples, n) parents, −1 at the root."""
-        trees = np.empty((n_samples, len(self.s)), dtype=np.intp)
+        trees = np.empty((n_samples, len(self.order)), dtype=np.intp)
         chunks = [trees[lo : lo + _CHUNK] for lo in range(0, n_samples, _CHUNK)]
         states = rng.integers(2**64, size=(len(chunks), 4), dtype=np.uint64)
         if len(chunks) < 2:
@@ -72,19 +101,22 @@ class SamplingTables:
         return trees
 
     def _fill(self, state: NDArray[np.uint64], trees: Ints) -> None:
-        from outtrees.trees.sampling_kernels import bring_back_core, bring_back_ways
-        from outtrees.trees.walk_kernels import finish_by_walks, renumber
+        from outtrees.trees.sampling_kernels import (
+            bring_back_core,
+            bring_back_ways,
+            finish_by_walks,
+            renumber,
+        )
 
-        core, n = len(self.leaf[0]), len(self.s)
+        core, n = len(self.leaf.keep), len(self.order)
         parents, first, after, via, below = np.empty((5, len(trees), n), dtype=np.uint32)
-        made = np.empty(n, dtype=np.uint32)
-        wide = self.wide or (None,) * 6
-        turns = [self.keep, self.s, self.rate, self.share, *wide, np.empty(1)]
-        bring_back_core(*[state, *self.leaf, *turns, parents, first, after, via, made])
+        made, left = np.empty(n, dtype=np.uint32), np.empty(1)
+        work = _Work(parents, first, after, via, below, made, left)
+        bring_back_core(state, self.leaf, self.turns, self.wide, work)
         if core < n:
-            bring_back_ways(*[state, core, *turns, parents, first, after, via, below, made])
-            finish_by_walks(state, *self.walk, parents, below)
-        renumber(self.order, parents, trees)
+            bring_back_ways(state, core, self.turns, self.wide, work)
+            finish_by_walks(state, *self.walk, work.parents, work.below)
+        renumber(self.order, work.parents, trees)
 
 
 def sampling_tables(
@@ -110,7 +142,7 @@ def sampling_tables(
         rate[:, :n], s = doubles(e.factors), doubles(e.s)
         keep[0] = _wide_keep(e)
         walk = _wide_walk_lengths(e, beta.sum(axis=1))
-        wide = (*e.factors, *_transposed(e), *e.s)
+        wide = Wide(e.factors, _transposed(e), e.s)
     share[:n, :n] = rate[:, :n].T
     # The edges out of m stand in a row; once more, so that the edges into m do.
     keep[1, :, :n], keep[1, :, n] = keep[0, :, :n].T, 1.0
@@ -120,18 +152,15 @@ def sampling_tables(
         order=e.order,
         leaf=_alias(np.tril(rate[:core, :core], -1)),
         walk=_alias(beta[core:]),
-        keep=keep,
-        s=s,
-        rate=rate,
-        share=share,
+        turns=Turns(keep, s, rate, share),
         wide=wide,
     )
 
 
 def _alias(weight: Floats) -> Alias:
-    from outtrees.trees.walk_kernels import alias_rows
+    from outtrees.trees.sampling_kernels import alias_rows
 
-    tables = np.ones(weight.shape), np.zeros(weight.shape, dtype=np.uint32)
+    tables = Alias(np.ones(weight.shape), np.zeros(weight.shape, dtype=np.uint32))
     alias_rows(np.ascontiguousarray(weight), *tables)
     return tables
 

@@ -5,8 +5,8 @@ have the numbers in which they left; they come back in the opposite order. Nothi
 sliced here, since either would make compiled loops count references; and nodes are unsigned, since
 a signed index is checked for being negative.
 
-The tables of the turns are ``keep`` … ``left``: see ``SamplingTables``. The six before ``left`` are
-the extended range's rates, shares and pivots with their exponents, or None.
+``turns`` and ``wide`` are the tables of ``SamplingTables`` (``wide`` None in the range of a
+double), ``work`` is what is written to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 
 from outtrees._common.compiled import compiled, inlined
-from outtrees.trees.walk_kernels import step, uniform
 
 BLOCK = 8  # entries of a row that are looked at together
 _NONE = np.uint32(0xFFFFFFFF)
@@ -25,7 +24,106 @@ _SMALL = 1e-270  # below this, doubles may have lost parts of a weight
 
 
 @inlined
-def _turning_time(left, rate, share, i, j, stage):  # type: ignore[no-untyped-def]
+def uniform(state):
+    """Return the next number in [0, 1) of the generator xoshiro256++ with these four words."""
+    s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
+    word = s0 + s3
+    word = ((word << np.uint64(23)) | (word >> np.uint64(41))) + s0
+    s2 ^= s0
+    s3 ^= s1
+    state[0] = s0 ^ s3
+    state[1] = s1 ^ s2
+    state[2] = s2 ^ (s1 << np.uint64(17))
+    state[3] = (s3 << np.uint64(45)) | (s3 >> np.uint64(19))
+    return np.float64(word >> np.uint64(11)) * 2.0**-53
+
+
+@compiled
+def alias_rows(weight, keep, other):
+    """Fill the alias tables of rows of weights (Walker and Vose).
+
+    Row r is drawn from by a uniform column v, which stays with probability ``keep[r, v]`` and
+    else becomes ``other[r, v]``. Columns below the mean are filled up from those above it, one
+    at a time, so each keeps its own weight to the last digits.
+    """
+    n = weight.shape[1]
+    todo = np.empty(n, np.intp)  # columns below the mean from the left, the others from the right
+    for r in range(len(weight)):
+        total = 0.0
+        for v in range(n):
+            total += weight[r, v]
+        if total == 0.0:
+            continue  # the node that stays last has no parent to be drawn
+        poor, rich = 0, n
+        for v in range(n):
+            other[r, v] = v
+            keep[r, v] = weight[r, v] * (n / total)
+            if keep[r, v] < 1.0:
+                todo[poor] = v
+                poor += 1
+            else:
+                rich -= 1
+                todo[rich] = v
+        while poor > 0 and rich < n:
+            poor -= 1
+            v, w = todo[poor], todo[rich]
+            other[r, v] = w
+            keep[r, w] -= 1.0 - keep[r, v]
+            if keep[r, w] < 1.0:
+                todo[poor] = w
+                poor += 1
+                rich += 1
+        # Whoever is left is at the mean but for rounding, and keeps every draw.
+        for i in range(poor):
+            keep[r, todo[i]] = 1.0
+        for i in range(rich, n):
+            keep[r, todo[i]] = 1.0
+
+
+@inlined
+def step(state, keep, other, row):
+    """Return a column drawn from one row of the alias tables."""
+    x = uniform(state) * keep.shape[1]
+    v = np.uint32(x)
+    # Both looked up before the choice: a conditional move, where a branch would be missed.
+    alias = other[row, v]
+    return alias if x - v >= keep[row, v] else v
+
+
+@compiled
+def finish_by_walks(state, keep, other, parents, inside):
+    """Complete each tree by walks from its last nodes, as many as ``keep`` has rows.
+
+    A walk ends where it hits a node that is ``inside`` the tree; coming back to a node of its
+    own it forgets the loop, since the node's parent is overwritten.
+    """
+    n = np.uint32(parents.shape[1])
+    core = np.uint32(n - np.uint32(len(keep)))
+    for t in range(len(parents)):
+        for start in range(core, n):
+            u = np.uint32(start)
+            while inside[t, u] == 0:
+                v = step(state, keep, other, np.uint32(u - core))
+                parents[t, u] = v
+                u = v
+            u = np.uint32(start)
+            while inside[t, u] == 0:
+                inside[t, u] = 1
+                u = parents[t, u]
+
+
+@compiled
+def renumber(order, parents, trees):
+    """Write the parents in the caller's numbers, −1 at the root."""
+    n = np.uint32(len(order))
+    for t in range(len(trees)):
+        for v in range(n):
+            parent = parents[t, v]
+            trees[t, order[v]] = order[parent] if parent < n else -1
+
+
+@inlined
+def _turning_time(left, rate, share, i, j, stage):
     """Return the node k > stage at which the parts rate[i, k] share[j, k] pass ``left``.
 
     The rows end in BLOCK zeros, so that the last block can be read in full.
@@ -51,10 +149,9 @@ def _turning_time(left, rate, share, i, j, stage):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _wide_turning_time(  # type: ignore[no-untyped-def]
-    left, rate, rate_e, share, share_e, s, s_e, i, j, stage
-):
+def _wide_turning_time(left, wide, i, j, stage):
     """Return the same in the extended range, ``left`` being a fraction of the edge's weight."""
+    (rate, rate_e), (share, share_e), (s, s_e) = wide.rate, wide.share, wide.s
     n = len(s)
     i, j, stage = np.intp(i), np.intp(j), np.intp(stage)
     if i < stage:
@@ -76,7 +173,7 @@ def _wide_turning_time(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _drawn_turn(state, keep, s, rate, share, wide, left, i, j, stage):  # type: ignore[no-untyped-def]
+def _drawn_turn(state, keep, s, rate, share, wide, left, i, j, stage):
     """Return the node through which the edge i → j turns out to lead, n if it is what it is.
 
     Of the edge's weight when node ``stage`` (one of its ends) left, β_ij never turns and
@@ -96,33 +193,17 @@ def _drawn_turn(state, keep, s, rate, share, wide, left, i, j, stage):  # type: 
 
 
 @compiled
-def bring_back_core(  # type: ignore[no-untyped-def]
-    state,
-    leaf,
-    other,
-    keep,
-    s,
-    rate,
-    share,
-    wr,
-    wr_e,
-    wp,
-    wp_e,
-    ws,
-    ws_e,
-    left,
-    parents,
-    first,
-    after,
-    via,
-    made,
-):
-    """Bring back the first nodes, as many as ``leaf`` has rows, one and all.
+def bring_back_core(state, alias, turns, wide, work):
+    """Bring back the first nodes, as many as the table of leaves has rows, one and all.
 
     Which edges turn through node m was settled when the edges were made (``first[:, m]``, a
     linked list), so a tree costs one draw per edge ever made, about two per node. All trees take
     a step together: node m's rows are then read from the cache.
     """
+    keep, s, rate, share = turns.keep, turns.s, turns.rate, turns.share
+    parents, first, after, via = work.parents, work.first, work.after, work.via
+    made, left = work.made, work.left
+    leaf, other = alias.keep, alias.other
     n = np.uint32(len(s))
     count = len(parents)
     for t in range(count):
@@ -160,36 +241,16 @@ def bring_back_core(  # type: ignore[no-untyped-def]
             for new in range(n_made):
                 i = made[new]
                 j = parents[t, i]
-                k = _drawn_turn(state, keep, s, rate, share, wr is not None, left, i, j, m)
-                if wr is not None and k == _WIDE:
-                    k = _wide_turning_time(left[0], wr, wr_e, wp, wp_e, ws, ws_e, i, j, m)
+                k = _drawn_turn(state, keep, s, rate, share, wide is not None, left, i, j, m)
+                if wide is not None and k == _WIDE:
+                    k = _wide_turning_time(left[0], wide, i, j, m)
                 if k < n:
                     after[t, i] = first[t, k]
                     first[t, k] = i
 
 
 @compiled
-def bring_back_ways(  # type: ignore[no-untyped-def]
-    state,
-    core,
-    keep,
-    s,
-    rate,
-    share,
-    wr,
-    wr_e,
-    wp,
-    wp_e,
-    ws,
-    ws_e,
-    left,
-    parents,
-    first,
-    after,
-    via,
-    below,
-    made,
-):
+def bring_back_ways(state, core, turns, wide, work):
     """Bring back those nodes ≥ ``core`` that lie on the way from a core node to the root.
 
     Node m comes back through those i whose edge turns through it, if core nodes hang on them. i₀
@@ -197,6 +258,9 @@ def bring_back_ways(  # type: ignore[no-untyped-def]
     ``below[t, v]`` counts the children of v on such ways; at 0, v is forgotten again. It ends as
     the mark of who is in the tree.
     """
+    keep, s, rate, share = turns.keep, turns.s, turns.rate, turns.share
+    parents, first, after, via = work.parents, work.first, work.after, work.via
+    below, made, left = work.below, work.made, work.left
     n = np.uint32(len(s))
     core = np.uint32(core)
     for t in range(len(parents)):
@@ -250,9 +314,9 @@ def bring_back_ways(  # type: ignore[no-untyped-def]
             for new in range(n_made + _ONE):
                 i = made[new]
                 j = parents[t, i]
-                k = _drawn_turn(state, keep, s, rate, share, wr is not None, left, i, j, m)
-                if wr is not None and k == _WIDE:
-                    k = _wide_turning_time(left[0], wr, wr_e, wp, wp_e, ws, ws_e, i, j, m)
+                k = _drawn_turn(state, keep, s, rate, share, wide is not None, left, i, j, m)
+                if wide is not None and k == _WIDE:
+                    k = _wide_turning_time(left[0], wide, i, j, m)
                 if k < n:
                     after[t, i] = first[t, k]
                     first[t, k] = i

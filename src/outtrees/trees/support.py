@@ -7,61 +7,71 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from outtrees.errors import NoSpanningTreeError
+from outtrees.errors import NoSpanningTreeError, Option
 from outtrees.trees.weights import Ints, Weights
 
 _NAMED = 8  # how many records an error message lists before it stops
 
 
-def possible_roots(weights: Weights) -> Ints:
+def possible_roots(weights: Weights, records: Ints | None = None) -> Ints:
     """Return the nodes that every other node can descend from, in order.
 
     They are the one strongly connected class that no edge leaves, following edges from child
     to parent.  Raises :class:`NoSpanningTreeError` if there are several such classes, or if no
-    member of the one class may be the root.
+    member of the one class may be the root; ``records`` (n,) is what an error calls the nodes.
     """
     allowed = weights.log_beta > -np.inf
+    names = np.arange(weights.n) if records is None else records
     if np.count_nonzero(allowed) == weights.n * (weights.n - 1):
         members: Ints = np.arange(weights.n)
     else:
         classes = _closed_classes(allowed)
         if len(classes) > 1:
-            raise NoSpanningTreeError(_several_groups(classes))
+            raise separate_groups([names[members] for members in classes])
         members = classes[0]
     if not np.any(weights.log_root[members] > -np.inf):
         raise NoSpanningTreeError(
-            f"no out-tree spans the records: its root would have to be {listed(members)}, "
-            f"but log_root is -inf there; allow one of them as root, or allow it a parent"
+            f"no out-tree spans the records: its root would have to be {listed(names[members])}, "
+            f"but log_root is -inf there; allow one of them as root, or allow it a parent",
+            cause="excluded roots",
+            records=names[members].tolist(),
         )
     return members
 
 
-def require_rooted(weights: Weights) -> None:
+def require_rooted(weights: Weights, records: Ints | None = None) -> None:
     """Raise if some record of a lifted forest can reach no root (node 0 is the virtual root)."""
     allowed = csr_array(weights.log_beta > -np.inf)
     reached = breadth_first_order(allowed.T.tocsr(), 0, return_predecessors=False)
     lost = np.setdiff1d(np.arange(1, weights.n), reached) - 1
     if len(lost):
+        lost = lost if records is None else records[lost]
         verb = "reaches" if len(lost) == 1 else "reach"
         raise NoSpanningTreeError(
             f"{listed(lost)} {verb} no root: following allowed parents never leads to a record "
-            f"whose log_root is above -inf; allow one of them as root, or another parent"
+            f"whose log_root is above -inf; allow one of them as root, or another parent",
+            cause="no way to a root",
+            records=lost.tolist(),
         )
 
 
-def edge_is_possible(weights: Weights, child: int, parent: int) -> bool:
-    """Return whether some spanning out-tree holds the edge ``child`` ← ``parent``.
+def edge_is_possible(
+    child: Ints,  # (E,) the allowed edges
+    parent: Ints,  # (E,)
+    may_be_root: NDArray[np.bool_],  # (T,) in some tree
+    u: int,
+    v: int,
+) -> bool:
+    """Return whether some spanning out-tree holds the allowed edge ``u`` ← ``v``.
 
-    It does if the parent can reach a permitted root without passing through the child.
+    It does if v can reach a permitted root without passing through u.
     """
-    if not weights.log_beta[child, parent] > -np.inf:
-        return False
-    members = possible_roots(weights)
-    roots = members[weights.log_root[members] > -np.inf]
-    allowed = weights.log_beta > -np.inf
-    allowed[child, :] = False
-    ancestors = breadth_first_order(csr_array(allowed), parent, return_predecessors=False)
-    return bool(np.isin(roots[roots != child], ancestors).any())
+    T = len(may_be_root)
+    others = child != u
+    ends = child[others], parent[others]
+    graph = csr_array((np.ones(len(ends[0]), dtype=np.int8), ends), shape=(T, T))
+    ancestors = breadth_first_order(graph, v, return_predecessors=False)
+    return bool(may_be_root[ancestors[ancestors != u]].any())
 
 
 def _closed_classes(allowed: NDArray[np.bool_]) -> list[Ints]:
@@ -73,12 +83,17 @@ def _closed_classes(allowed: NDArray[np.bool_]) -> list[Ints]:
     return [np.flatnonzero(label == c) for c in np.flatnonzero(~leaves)]
 
 
-def _several_groups(classes: list[Ints]) -> str:
+def separate_groups(classes: list[Ints]) -> NoSpanningTreeError:
+    """Return the error that names groups without an allowed parent outside themselves."""
     shown = "; ".join(listed(members) for members in classes[:3])
     more = f"; and {len(classes) - 3} more" if len(classes) > 3 else ""
-    return (
+    return NoSpanningTreeError(
         f"no out-tree spans the records: {len(classes)} separate groups have no allowed parent "
-        f"outside themselves ({shown}{more}); allow a parent across, or use roots='any'"
+        f"outside themselves ({shown}{more}); allow a parent across, or use ",
+        Option("roots", "any"),
+        cause="separate groups",
+        records=np.concatenate(classes).tolist(),
+        groups=[members.tolist() for members in classes],
     )
 
 

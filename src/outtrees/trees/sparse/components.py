@@ -1,9 +1,10 @@
-"""The strongly connected components of "may descend from", and the problem that each one is.
+"""A checked list of possible edges, child by child, and the independent problems it falls into.
 
-Seen from a component, all edges to the outside are one: they end where a forest's roots end. So
-every component is a forest problem of its own, in which "root" means "takes its parent outside" (or
-is a root), and Z is the product. Where one root is asked for, it lies in the one component that no
-edge leaves, which is then a single-root problem.
+These are the strongly connected components of "may descend from". Seen from a component, all edges
+to the outside are one: they end where a forest's roots end. So every component is a forest problem
+of its own, in which "root" means "takes its parent outside" (or is a root), and Z is the product.
+Where one root is asked for, it lies in the one component that no edge leaves, which is then a
+single-root problem.
 """
 
 from __future__ import annotations
@@ -15,12 +16,49 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from outtrees.errors import NoSpanningTreeError
-from outtrees.trees.sparse.edges import EdgeRows
-from outtrees.trees.support import listed
-from outtrees.trees.weights import Floats, Ints
+from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
+from outtrees.trees.support import listed, separate_groups
+from outtrees.trees.weights import LARGEST_TREE_SPREAD, Floats, Ints
 
 Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class EdgeRows:
+    """Edges in order of their child; ``order`` takes that order to the caller's."""
+
+    start: Ints  # (T + 1,) where each child's edges start
+    parent: Ints  # (E,)
+    log_weight: Floats  # (E,)
+    log_root: Floats  # (T,)
+    order: Ints | None  # (E,) None where the caller's order was this one
+    forward: bool  # every parent comes before its child: no cycles
+    some_impossible: bool  # some log-weight is −inf
+
+    @property
+    def n_records(self) -> int:
+        """T."""
+        return len(self.log_root)
+
+    def as_listed(self, values: Floats) -> Floats:
+        """Return values for each edge in the caller's order."""
+        if self.order is None:
+            return values
+        result = np.empty_like(values)
+        result[self.order] = values
+        return result
+
+    def possible_parents(self) -> Ints:
+        """Return how many parents each record may have (T,)."""
+        return np.diff(self.possible()[0])
+
+    def possible(self) -> tuple[Ints, Ints]:
+        """Return (start, parent) of the edges above −inf."""
+        if not self.some_impossible:
+            return self.start, self.parent
+        keep = self.log_weight > -np.inf
+        start = np.append(0, np.cumsum(keep))[self.start]
+        return start, self.parent[keep]
 
 
 @dataclass(frozen=True)
@@ -74,6 +112,63 @@ class Inner:
             self.log_scale[nodes],
         )
         return inner, nodes, edges
+
+
+def checked_edges(child: Ints, parent: Ints, log_weight: Floats, log_root: Floats) -> EdgeRows:
+    """Return the edges child by child, or say in one sentence what is wrong. O(E)."""
+    from outtrees.trees.sparse import edge_kernels as kernels
+
+    T = len(log_root)
+    problem, edge, in_order, forward, some_impossible, low, high = kernels.inspect(
+        child, parent, log_weight, T
+    )
+    if problem:
+        raise InvalidWeightsError(_sentence(problem, edge, child, parent, log_weight, T))
+    if not (log_root < np.inf).all():
+        place = int(np.flatnonzero(~(log_root < np.inf))[0])
+        raise InvalidWeightsError(
+            f"log_root[{place}] is {log_root[place]}; every log-weight must be below inf: use -inf "
+            "for 0"
+        )
+    finite = log_root[log_root > -np.inf]
+    low, high = min(low, finite.min(initial=0.0)), max(high, finite.max(initial=0.0))
+    if T * (high - low) > LARGEST_TREE_SPREAD:
+        raise InvalidWeightsError(
+            f"the log-weights span {high - low:.3g}, too wide for {T} records: at that size a "
+            "double no longer tells one nat from the next; use -inf for edges that are not allowed"
+        )
+    start = np.append(0, np.cumsum(np.bincount(child, minlength=T)))
+    order = None
+    if not in_order:
+        order = np.argsort(child, kind="stable")
+        parent, log_weight = parent[order], log_weight[order]
+    twice = kernels.first_duplicate(start, parent)
+    if twice >= 0:
+        u = int(np.searchsorted(start, twice, side="right")) - 1
+        raise InvalidWeightsError(
+            f"each edge is expected once, but {parent[twice]} → {u} is listed several times; add "
+            "up its weights"
+        )
+    return EdgeRows(start, parent, log_weight, log_root, order, forward, some_impossible)
+
+
+def _sentence(
+    problem: int, edge: int, child: Ints, parent: Ints, log_weight: Floats, T: int
+) -> str:
+    from outtrees.trees.sparse import edge_kernels as kernels
+
+    if problem == kernels.BAD_WEIGHT:
+        return (
+            f"log_weight[{edge}] is {log_weight[edge]}; every log-weight must be below inf: use "
+            "-inf for an edge that is not allowed"
+        )
+    if problem == kernels.SELF:
+        return f"edge {edge} makes record {child[edge]} its own parent; leave it out"
+    name, ends = ("child", child) if problem == kernels.OUTSIDE_CHILD else ("parent", parent)
+    return (
+        f"{name} must hold records 0 … {T - 1}; got {ends[edge]}. What a root weighs goes into "
+        "log_root"
+    )
 
 
 def find_components(edges: EdgeRows, roots: str, groups: Ints | None) -> Components:
@@ -140,19 +235,15 @@ def _require_roots(
         several = np.flatnonzero(counts > 1)
         if len(several):
             classes = np.flatnonzero(closed & (group == several[0]))
-            shown = "; ".join(listed(np.flatnonzero(label == c)) for c in classes[:3])
-            more = f"; and {len(classes) - 3} more" if len(classes) > 3 else ""
-            raise NoSpanningTreeError(
-                f"no out-tree spans the records: {len(classes)} separate groups have no allowed "
-                f"parent outside themselves ({shown}{more}); allow a parent across, or use "
-                "roots='any'"
-            )
+            raise separate_groups([np.flatnonzero(label == c) for c in classes])
     if len(lost):
         members = np.flatnonzero(label == lost[0])
         others = f" (and {len(lost) - 1} more such groups)" if len(lost) > 1 else ""
         raise NoSpanningTreeError(
             f"{listed(members)}{others} can only descend from each other, but log_root is -inf "
-            "there; allow one of them as root, or allow it another parent"
+            "there; allow one of them as root, or allow it another parent",
+            cause="excluded roots",
+            records=members.tolist(),
         )
 
 

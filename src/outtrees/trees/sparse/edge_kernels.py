@@ -10,7 +10,7 @@ OUTSIDE_CHILD, OUTSIDE_PARENT, BAD_WEIGHT, SELF = 1, 2, 3, 4
 
 
 @compiled
-def inspect(child, parent, log_weight, T):  # type: ignore[no-untyped-def]
+def inspect(child, parent, log_weight, T):
     """Return (problem, edge), whether children are in order, whether parents come first, and range.
 
     The range is the smallest and largest finite log-weight; the flag before it says whether some
@@ -41,30 +41,7 @@ def inspect(child, parent, log_weight, T):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def row_starts(child, T):  # type: ignore[no-untyped-def]
-    """Return where each child's edges start (T + 1,), counting edges in any order."""
-    start = np.zeros(T + 1, np.int64)
-    for e in range(len(child)):
-        start[child[e] + 1] += 1
-    for u in range(T):
-        start[u + 1] += start[u]
-    return start
-
-
-@compiled
-def order_by_child(child, start):  # type: ignore[no-untyped-def]
-    """Return the edges in order of their child, those of one child as they were listed."""
-    place = start[:-1].copy()
-    order = np.empty(len(child), np.int64)
-    for e in range(len(child)):
-        u = child[e]
-        order[place[u]] = e
-        place[u] += 1
-    return order
-
-
-@compiled
-def first_duplicate(start, parent):  # type: ignore[no-untyped-def]
+def first_duplicate(start, parent):
     """Return an edge that its child lists a second time, −1 if there is none."""
     T = len(start) - 1
     seen = np.full(T, -1, np.int32)
@@ -77,7 +54,7 @@ def first_duplicate(start, parent):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def without_heirs(start, parent, log_weight):  # type: ignore[no-untyped-def]
+def without_heirs(start, parent, log_weight):
     """Return who is on no cycle for want of heirs: nobody's possible parent, or of such only.
 
     Without cycles that is everybody.
@@ -107,7 +84,7 @@ def without_heirs(start, parent, log_weight):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def choose_alone(start, log_weight, log_root, chosen, marginal, root_marginal, log_sum):  # type: ignore[no-untyped-def]
+def choose_alone(start, log_weight, log_root, chosen, marginal, root_marginal, log_sum):
     """Normalise the edges of each ``chosen`` record by themselves: its parents are its own choice.
 
     Fills the edges' and the root's probabilities, and the log of each record's sum.
@@ -135,7 +112,7 @@ def choose_alone(start, log_weight, log_root, chosen, marginal, root_marginal, l
 
 
 @compiled
-def summed(values):  # type: ignore[no-untyped-def]
+def summed(values):
     """Return Σ values and what rounding took from it (Neumaier)."""
     total, lost = 0.0, 0.0
     for value in values:
@@ -149,7 +126,7 @@ def summed(values):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def split_rows(start, parent, log_weight, log_root, label, members, place, single):  # type: ignore[no-untyped-def]
+def split_rows(start, parent, log_weight, log_root, label, members, place, single):
     """Return the edges within components, and what leads out of them.
 
     For the ``members`` of components of several records: (first, column, weight, edge) list the
@@ -199,7 +176,7 @@ def split_rows(start, parent, log_weight, log_root, label, members, place, singl
 
 
 @compiled
-def spread_out(start, parent, log_weight, log_root, label, members, out, log_out, marginal, root):  # type: ignore[no-untyped-def]
+def spread_out(start, parent, log_weight, log_root, label, members, out, log_out, marginal, root):
     """Divide the probability ``out`` of leaving the component among the edges that leave it."""
     for i in range(len(members)):
         u = members[i]

@@ -16,8 +16,9 @@ LIMIT = 1e140  # as in `outtrees.trees.elimination`
 
 
 @compiled
-def locate(f, starts, boundary_first, boundary, where, positions):  # type: ignore[no-untyped-def]
+def locate(f, fronts, where, positions):
     """Fill ``positions`` of the front's rows and ``where`` of these positions; return (r, m)."""
+    starts, boundary_first, boundary = fronts.starts, fronts.boundary_first, fronts.boundary
     r = boundary_first[f + 1] - boundary_first[f]
     m = r + starts[f + 1] - starts[f]
     for i in range(r):
@@ -30,7 +31,7 @@ def locate(f, starts, boundary_first, boundary, where, positions):  # type: igno
 
 
 @compiled
-def _eliminate(F, stop, out_counts, s):  # type: ignore[no-untyped-def]
+def _eliminate(F, stop, out_counts, s):
     """Let nodes m−1 … stop leave; False if a pivot is out of range."""
     m = len(F)
     hi = m
@@ -66,35 +67,23 @@ def _eliminate(F, stop, out_counts, s):  # type: ignore[no-untyped-def]
                         for j in range(lo + 1):
                             F[i, j] += w * shares[k, j]
             else:
-                F[:lo, : lo + 1] += np.dot(rates, shares)
+                # Not F[:lo, : lo + 1] += …: assigning to a slice takes seconds to compile, for the
+                # message that shapes differ.
+                product = np.dot(rates, shares)
+                for i in range(lo):
+                    for j in range(lo + 1):
+                        F[i, j] += product[i, j]
         hi = lo
     return True
 
 
 @compiled
-def eliminate(  # type: ignore[no-untyped-def]
-    component,
-    starts,
-    above,
-    head,
-    after,
-    boundary_first,
-    boundary,
-    edge_first,
-    edge_row,
-    edge_col,
-    edge,
-    factor_first,
-    stack_place,
-    single_root,
-    weight,
-    out,
-    bad,
-    s,
-    factors,
-    stack,
-):
+def eliminate(fronts, single_root, weight, out, bad, s, factors, stack):
     """Fill the pivots s and the factors; mark components that leave the range as ``bad``."""
+    component, above, head = fronts.component, fronts.above, fronts.head
+    after, boundary_first, boundary = fronts.after, fronts.boundary_first, fronts.boundary
+    edge_first, edge_row, edge_col = fronts.edge_first, fronts.edge_row, fronts.edge_col
+    edge, factor_first, stack_place = fronts.edge, fronts.factor_first, fronts.stack_place
     n_fronts = len(above)
     n = len(s)
     where = np.zeros(n, np.int64)
@@ -103,7 +92,7 @@ def eliminate(  # type: ignore[no-untyped-def]
         if bad[component[f]]:
             continue
         single = single_root[component[f]]
-        r, m = locate(f, starts, boundary_first, boundary, where, positions)
+        r, m = locate(f, fronts, where, positions)
         F = np.zeros((m, m + 1))
         for e in range(edge_first[f], edge_first[f + 1]):
             F[where[edge_row[e]], where[edge_col[e]] + 1] = weight[edge[e]]
@@ -145,7 +134,7 @@ def eliminate(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def unpack(at, r, m, factors, P, U):  # type: ignore[no-untyped-def]
+def unpack(at, r, m, factors, P, U):
     """Read a front's factors: P holds the rows of its own nodes, U the rates of its boundary."""
     for i in range(m - r):
         for j in range(m + 1):
@@ -158,31 +147,13 @@ def unpack(at, r, m, factors, P, U):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def root_ratios(  # type: ignore[no-untyped-def]
-    component,
-    starts,
-    above,
-    head,
-    after,
-    boundary_first,
-    boundary,
-    edge_first,
-    edge_row,
-    edge_col,
-    edge,
-    factor_first,
-    stack_place,
-    single_root,
-    bad,
-    s,
-    factors,
-    x,
-    time,
-):
+def root_ratios(fronts, single_root, bad, s, factors, x, time):
     """Fill x_k = Z_k / Z_last in components with one root, and the time bound of every node.
 
     x_k s_k = Σ_i x_i q_ik over the nodes i that leave after k; time_k s_k = 1 + Σ_i time_i q_ik.
     """
+    component, above = fronts.component, fronts.above
+    factor_first = fronts.factor_first
     n = len(s)
     where = np.zeros(n, np.int64)
     positions = np.empty(n, np.int64)
@@ -190,7 +161,7 @@ def root_ratios(  # type: ignore[no-untyped-def]
         if bad[component[f]]:
             continue
         single = single_root[component[f]]
-        r, m = locate(f, starts, boundary_first, boundary, where, positions)
+        r, m = locate(f, fronts, where, positions)
         k = m - r
         P, U = np.empty((k, m + 1)), np.empty((r, k))
         unpack(factor_first[f], r, m, factors, P, U)
@@ -215,7 +186,7 @@ def root_ratios(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _derivatives(M, P, U, r, stop, forest, x, y, s):  # type: ignore[no-untyped-def]
+def _derivatives(M, P, U, r, stop, forest, x, y, s):
     """Fill the rows and columns stop … m−1 of M = ∂ log Z / ∂ q, given those of the boundary.
 
         M[i, k] = Σ_j M[i, j] p_kj + y_k x_i
@@ -286,33 +257,14 @@ def _derivatives(M, P, U, r, stop, forest, x, y, s):  # type: ignore[no-untyped-
 
 
 @compiled
-def marginals(  # type: ignore[no-untyped-def]
-    component,
-    starts,
-    above,
-    head,
-    after,
-    boundary_first,
-    boundary,
-    edge_first,
-    edge_row,
-    edge_col,
-    edge,
-    factor_first,
-    stack_place,
-    single_root,
-    weight,
-    out,
-    bad,
-    s,
-    factors,
-    stack,
-    x,
-    rho_last,
-    edge_marginal,
-    out_marginal,
-):
+def marginals(fronts, single_root, bad, passed, edge_marginal, out_marginal):
     """Fill the probability of each edge within components, and of leaving them at each node."""
+    component, above, head = fronts.component, fronts.above, fronts.head
+    after, boundary_first, boundary = fronts.after, fronts.boundary_first, fronts.boundary
+    edge_first, edge_row, edge_col = fronts.edge_first, fronts.edge_row, fronts.edge_col
+    edge, factor_first, stack_place = fronts.edge, fronts.factor_first, fronts.stack_place
+    weight, out, s, factors = passed.weight, passed.out, passed.s, passed.factors
+    stack, x, rho_last = passed.stack, passed.x, passed.rho_last
     n = len(s)
     where = np.zeros(n, np.int64)
     positions = np.empty(n, np.int64)
@@ -321,7 +273,7 @@ def marginals(  # type: ignore[no-untyped-def]
         if bad[c]:
             continue
         single = single_root[c]
-        r, m = locate(f, starts, boundary_first, boundary, where, positions)
+        r, m = locate(f, fronts, where, positions)
         k = m - r
         P, U = np.empty((k, m + 1)), np.empty((r, k))
         unpack(factor_first[f], r, m, factors, P, U)

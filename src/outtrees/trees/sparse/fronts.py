@@ -4,15 +4,23 @@ A front is a dense matrix over the nodes that leave with it (K) and those they a
 then (R, its boundary). What K hands on to R goes to the parent front. Components of few nodes are
 one front each; larger ones are ordered by nested dissection (METIS), which keeps fronts small
 where the graph has small separators, as neighbours in the plane or dates in a row do.
+
+A plan is kept for the next elimination over the same edges. In EM the weights of a fixed list
+change at every iteration and its pattern does not. The plan is most of the work there (METIS above
+all), and depends on the pattern alone but for one thing: which node leaves last where there is one
+root. So a plan carries what it was made for, and is taken again only where that is the same, array
+by array.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from outtrees._common.memory import free_memory
+from outtrees.trees.sparse.components import Inner
 from outtrees.trees.weights import Ints
 
 _SMALL = 64  # components up to this size are one front: no order could gain anything
@@ -20,9 +28,11 @@ _DENSE = 0.3  # so are those in which this share of all pairs are possible edges
 _PADDING = 0.15  # share of zeros that merging two fronts may bring
 
 
-@dataclass(frozen=True)
-class Fronts:
-    """The plan of an elimination. Positions number nodes in the order in which they leave."""
+class Fronts(NamedTuple):
+    """The plan of an elimination. Positions number nodes in the order in which they leave.
+
+    A named tuple, since compiled code takes it as it is.
+    """
 
     order: Ints  # (n,) the node at each position
     component: Ints  # (F,) of each front
@@ -40,30 +50,11 @@ class Fronts:
     stack_place: Ints  # (F,) where each front leaves what it hands on
     stack_height: int
 
-    @property
-    def arrays(self) -> tuple[Ints, ...]:
-        """What every kernel takes first."""
-        return (
-            self.component,
-            self.starts,
-            self.above,
-            self.head,
-            self.after,
-            self.boundary_first,
-            self.boundary,
-            self.edge_first,
-            self.edge_row,
-            self.edge_col,
-            self.edge,
-            self.factor_first,
-            self.stack_place,
-        )
-
     def with_places_of_their_own(self) -> Fronts:
         """Return the plan in which what a front hands on is kept, for the sampler to read."""
         r = np.diff(self.boundary_first)
         place = np.append(0, np.cumsum(r * (r + 1)))
-        return replace(self, stack_place=place[:-1], stack_height=int(place[-1]))
+        return self._replace(stack_place=place[:-1], stack_height=int(place[-1]))
 
     @property
     def n_numbers(self) -> int:
@@ -117,12 +108,16 @@ def lay_out(dissection: Dissection, last: Ints) -> Fronts:
     order = order[kernels.postorder(parent)]
     parent, count = _tree(start, neighbour, order, component_first, whole)
     starts = kernels.front_starts(parent, count, _PADDING, 8)
-    above, front = kernels.front_parents(starts, parent)
+    front = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    top = parent[starts[1:] - 1]  # the parent of a front's last node is in the front above
+    above = np.where(top >= 0, front[top], -1)
     position = _inverse(order)
     boundary_first, boundary = kernels.boundaries(
         start, neighbour, order, position, starts, above, count
     )
     k, r = np.diff(starts), np.diff(boundary_first)
+    # Sorted here: compiled, sorting alone would take longer than all of this at the first call.
+    boundary = boundary[np.lexsort((-boundary, np.repeat(np.arange(len(r)), r)))]
     component = np.searchsorted(component_first, starts[:-1], side="right") - 1
     head, after = kernels.child_lists(above)
     edge_first, row, col, edge = kernels.edges_by_front(first, column, position, front, len(above))
@@ -144,6 +139,48 @@ def lay_out(dissection: Dissection, last: Ints) -> Fronts:
         factor_first=factor_first,
         stack_place=place,
         stack_height=int(height),
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The fronts of one problem, and what they depend on."""
+
+    dissection: Dissection
+    last: Ints  # (C,) the node that leaves last in each component, −1 if it does not matter
+    fronts: Fronts
+
+
+def planned(inner: Inner, earlier: Plan | None = None) -> Plan:
+    """Return the plan of a problem; of an ``earlier`` one what still holds. The same either way."""
+    last = _last(inner)
+    if earlier is None or not _same_pattern(inner, earlier.dissection):
+        dissection = dissect(inner.first, inner.column, inner.component_first)
+    elif np.array_equal(last, earlier.last):
+        return earlier
+    else:
+        dissection = earlier.dissection
+    return Plan(dissection, last, lay_out(dissection, last))
+
+
+def _last(inner: Inner) -> Ints:
+    """Return who leaves last: a record in the densest place, see ``OutTreeDistribution``'s anchor.
+
+    It matters in components with one root only.
+    """
+    last = np.full(len(inner.single), -1, dtype=np.intp)
+    for c in np.flatnonzero(inner.single):
+        lo, hi = inner.component_first[c : c + 2]
+        last[c] = lo + int(inner.log_scale[lo:hi].argmax())
+    return last
+
+
+def _same_pattern(inner: Inner, earlier: Dissection) -> bool:
+    """Return whether the possible edges within components are those of the earlier problem."""
+    return (
+        np.array_equal(inner.first, earlier.first)
+        and np.array_equal(inner.component_first, earlier.component_first)
+        and np.array_equal(inner.column, earlier.column)
     )
 
 
@@ -170,7 +207,10 @@ def _tree(
     position = _inverse(order)
     parent = kernels.elimination_tree(start, neighbour, order, position)
     count = kernels.column_counts(start, neighbour, order, position, parent)
-    kernels.complete(component_first, whole, parent, count)
+    component = np.repeat(np.arange(len(component_first) - 1), np.diff(component_first))
+    one = np.flatnonzero(np.isin(component, whole))
+    end = component_first[component[one] + 1]
+    parent[one], count[one] = np.where(one + 1 < end, one + 1, -1), end - one
     return parent, count
 
 

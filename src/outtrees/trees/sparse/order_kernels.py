@@ -13,7 +13,7 @@ from outtrees._common.compiled import compiled
 
 
 @compiled
-def symmetric_pattern(first, column):  # type: ignore[no-untyped-def]
+def symmetric_pattern(first, column):
     """Return the graph of β + βᵀ as rows without repetition: (first, neighbour)."""
     n = len(first) - 1
     count = np.zeros(n + 1, np.int64)
@@ -47,7 +47,7 @@ def symmetric_pattern(first, column):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def elimination_tree(start, neighbour, order, position):  # type: ignore[no-untyped-def]
+def elimination_tree(start, neighbour, order, position):
     """Return the parent of each position in the elimination tree, −1 at a root."""
     n = len(order)
     parent = np.full(n, -1, np.int64)
@@ -66,7 +66,7 @@ def elimination_tree(start, neighbour, order, position):  # type: ignore[no-unty
 
 
 @compiled
-def postorder(parent):  # type: ignore[no-untyped-def]
+def postorder(parent):
     """Return positions in an order in which every subtree is one run, children before parents."""
     n = len(parent)
     head = np.full(n, -1, np.int64)
@@ -98,7 +98,7 @@ def postorder(parent):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def column_counts(start, neighbour, order, position, parent):  # type: ignore[no-untyped-def]
+def column_counts(start, neighbour, order, position, parent):
     """Return how many nodes each node is joined to when it leaves, itself included."""
     n = len(order)
     count = np.ones(n, np.int64)
@@ -116,17 +116,7 @@ def column_counts(start, neighbour, order, position, parent):  # type: ignore[no
 
 
 @compiled
-def complete(component_first, whole, parent, count):  # type: ignore[no-untyped-def]
-    """Make the tree and the counts of these components those of complete graphs."""
-    for c in whole:
-        end = component_first[c + 1]
-        for j in range(component_first[c], end):
-            parent[j] = j + 1 if j + 1 < end else -1
-            count[j] = end - j
-
-
-@compiled
-def front_starts(parent, count, most_zeros, small):  # type: ignore[no-untyped-def]
+def front_starts(parent, count, most_zeros, small):
     """Return the first position of each front (F + 1,), the last entry being n.
 
     Consecutive positions leave together where the second is joined to all that the first is
@@ -165,22 +155,7 @@ def front_starts(parent, count, most_zeros, small):  # type: ignore[no-untyped-d
 
 
 @compiled
-def front_parents(starts, parent):  # type: ignore[no-untyped-def]
-    """Return the parent of each front, −1 at a root, and the front of each position."""
-    count = len(starts) - 1
-    front = np.empty(len(parent), np.int64)
-    for f in range(count):
-        front[starts[f] : starts[f + 1]] = f
-    above = np.full(count, -1, np.int64)
-    for f in range(count):
-        j = parent[starts[f + 1] - 1]
-        if j >= 0:
-            above[f] = front[j]
-    return above, front
-
-
-@compiled
-def _boundary(start, neighbour, order, position, starts, f, head, after, first, rows, seen):  # type: ignore[no-untyped-def]
+def _boundary(start, neighbour, order, position, starts, f, head, after, first, rows, seen):
     """Write the positions beyond front f that it is joined to, unsorted; return how many."""
     end = starts[f + 1]
     at = first[f]
@@ -205,8 +180,8 @@ def _boundary(start, neighbour, order, position, starts, f, head, after, first, 
 
 
 @compiled
-def boundaries(start, neighbour, order, position, starts, above, count):  # type: ignore[no-untyped-def]
-    """Return the boundary of each front, as (first, positions in descending order)."""
+def boundaries(start, neighbour, order, position, starts, above, count):
+    """Return the boundary of each front, as (first, positions in any order)."""
     n_fronts = len(starts) - 1
     total = 0
     for f in range(n_fronts):
@@ -218,12 +193,11 @@ def boundaries(start, neighbour, order, position, starts, above, count):  # type
     for f in range(n_fronts):
         at = _boundary(start, neighbour, order, position, starts, f, head, after, first, rows, seen)
         first[f + 1] = at
-        rows[first[f] : at] = -np.sort(-rows[first[f] : at])
     return first, rows[: first[n_fronts]].copy()
 
 
 @compiled
-def child_lists(above):  # type: ignore[no-untyped-def]
+def child_lists(above):
     """Return the children of each front as linked lists (head, after), in order."""
     head = np.full(len(above), -1, np.int64)
     after = np.full(len(above), -1, np.int64)
@@ -235,7 +209,7 @@ def child_lists(above):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def edges_by_front(first, column, position, front, n_fronts):  # type: ignore[no-untyped-def]
+def edges_by_front(first, column, position, front, n_fronts):
     """Return the edges that each front takes in: those whose earlier end leaves with it.
 
     (begin, row, col, edge), with row and col as positions.
@@ -263,7 +237,7 @@ def edges_by_front(first, column, position, front, n_fronts):  # type: ignore[no
 
 
 @compiled
-def stack_places(above, boundary_first):  # type: ignore[no-untyped-def]
+def stack_places(above, boundary_first):
     """Return where on a stack each front leaves r × (r + 1) numbers for its parent, and its height.
 
     A front's own numbers go where those of its first child stood, or on top; children are read

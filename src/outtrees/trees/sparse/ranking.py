@@ -1,8 +1,9 @@
-"""The k best trees of a list of edges: each component ranked by itself, and only where it matters.
+"""The best tree of a list of edges, certified by its own dual bound, and the k best.
 
-The next best tree of all changes one record that is alone in its component, or one component,
-by as little as possible. What that costs is found for all of them at once; the k best trees then
-change nothing but the k − 1 of them where it costs least.
+Of the k best, each component is ranked by itself, and only where it matters. The next best tree of
+all changes one record that is alone in its component, or one component, by as little as possible.
+What that costs is found for all of them at once; the k best trees then change nothing but the k − 1
+of them where it costs least.
 """
 
 from __future__ import annotations
@@ -23,6 +24,52 @@ if TYPE_CHECKING:
 
 # Edges (n,) of the best tree; gains of groups, what each lies in, and which each edge enters.
 _Best = tuple[Ints, Floats, Ints, Ints]
+
+
+def best_trees(
+    trees: SparseTrees,
+    edge_weight: Floats,  # (E,), −inf where an edge is not allowed
+    root_weight: Floats,  # (T,)
+) -> tuple[Ints, float]:
+    """Return parents (T,), −1 at roots, of the largest total weight, and that weight.
+
+    Records alone take their best edge; each component is a problem of its own, in which the edges
+    that leave it count as one, the best of them.
+    """
+    from outtrees.trees.sparse import ranking_kernels as kernels
+
+    edges, components = trees.edges, trees.components
+    T = edges.n_records
+    chosen, best = np.empty(T, dtype=np.intp), np.empty(T)
+    kernels.best_outside(
+        edges.start,
+        edges.parent,
+        edge_weight,
+        root_weight,
+        components.label,
+        components.alone,
+        chosen,
+        best,
+    )
+    members = components.members
+    if len(members):
+        inner = trees.inner
+        single = np.repeat(components.single, np.diff(components.first))
+        inside, gain, _, _ = kernels.best_parents(
+            inner.first, inner.column, edge_weight[inner.edge], best[members], single
+        )
+        takes = inside >= 0
+        chosen[members[takes]] = inner.edge[inside[takes]]
+        best[members[takes]] = edge_weight[inner.edge[inside[takes]]]
+        weight, bound = fsum(best[members]), fsum(gain)
+        scale = max(1.0, float(np.abs(gain).max()))
+        if not abs(bound - weight) <= 1e-12 * scale * len(gain):
+            raise ArithmeticError(
+                f"the best tree weighs {weight} but the bound is {bound}: please report this as a "
+                "bug"
+            )
+    parents = np.where(chosen >= 0, edges.parent[chosen] if len(edges.parent) else -1, -1)
+    return parents, fsum(best)
 
 
 def best_of_list(trees: SparseTrees, k: int) -> list[Ints]:
@@ -145,9 +192,10 @@ class _Rows:
 
     def best(self, weight: Floats, out_weight: Floats) -> _Best:
         """Return the edges (n,) of the best tree (−1: a root), and what proves it the best."""
-        from outtrees.trees.sparse.arborescence_kernels import best_parents
+        from outtrees.trees.sparse.ranking_kernels import best_parents
 
-        return best_parents(self.first, self.column, weight, out_weight, self.single)  # type: ignore[no-any-return]
+        best: _Best = best_parents(self.first, self.column, weight, out_weight, self.single)
+        return best
 
     def changes(
         self,
@@ -159,9 +207,10 @@ class _Rows:
         """Return each component's smallest loss by giving up one edge, and whose edge that is."""
         from outtrees.trees.sparse.ranking_kernels import cheapest_changes
 
-        return cheapest_changes(  # type: ignore[no-any-return]
+        found: tuple[Floats, Ints] = cheapest_changes(
             self.first, self.column, weight, out_weight, self.single, *best, free, self.component
         )
+        return found
 
     def solve(self, trees: TreeSet) -> Solved:
         """Return the best tree of a set, and what the second best would give up."""

@@ -16,14 +16,19 @@ from outtrees._common.compiled import compiled
 
 
 @compiled
-def _scaled(m, exponents, at, e0):  # type: ignore[no-untyped-def]
+def _scaled(m, exponents, at, e0):
     if exponents is None:
         return m
     return math.ldexp(m, max(exponents[at] - e0, -2000))
 
 
 @compiled
-def _place(boundary, lo, hi, position):  # type: ignore[no-untyped-def]
+def _exponent(exponents, at):
+    return 0 if exponents is None else exponents[at]
+
+
+@compiled
+def _place(boundary, lo, hi, position):
     """Return where a position stands in boundary[lo:hi], which descends; −1 if it does not."""
     end = hi
     begin = lo
@@ -37,14 +42,14 @@ def _place(boundary, lo, hi, position):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _turning_node(  # type: ignore[no-untyped-def]
-    u, e0, f, ia, ib, a, b, starts, head, after, boundary_first, boundary, factor_first,
-    stack_place, factors, factors_e, stack, stack_e
-):  # fmt: skip
+def _turning_node(u, e0, f, ia, ib, a, b, fronts, factors, factors_e, stack, stack_e):
     """Return the position through which the edge a → b turns; u is what a draw leaves to spend.
 
     ia and ib are their rows in front f, ib = −1 for an edge that leaves the component.
     """
+    starts, head, after = fronts.starts, fronts.head, fronts.after
+    boundary_first, boundary = fronts.boundary_first, fronts.boundary
+    factor_first, stack_place = fronts.factor_first, fronts.stack_place
     first_k = max(ia, ib) + 1
     while True:
         r = boundary_first[f + 1] - boundary_first[f]
@@ -87,12 +92,14 @@ def _turning_node(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def draw(  # type: ignore[no-untyped-def]
-    rng, component, starts, above, head, after, boundary_first, boundary, edge_first, edge_row,
-    edge_col, edge, factor_first, stack_place, single_root, skipped, weight, weight_e, out, out_e,
-    s, s_e, factors, factors_e, stack, stack_e, order, inner_first, column, parents
-):  # fmt: skip
+def draw(rng, fronts, single_root, skipped, passed, inner_first, column, parents):
     """Fill each row of ``parents`` (count, n), by position; n stands for leaving the component."""
+    component, starts, above = fronts.component, fronts.starts, fronts.above
+    boundary_first, boundary = fronts.boundary_first, fronts.boundary
+    factor_first = fronts.factor_first
+    (weight, weight_e), (out, out_e), (s, s_e) = passed.weight, passed.out, passed.s
+    (factors, factors_e), (stack, stack_e) = passed.factors, passed.stack
+    order = fronts.order
     n = len(s)
     first = np.full(n, -1, np.int64)
     after_via = np.full(n, -1, np.int64)
@@ -170,19 +177,16 @@ def draw(  # type: ignore[no-untyped-def]
                             if b >= starts[f + 1]
                             else r + starts[f + 1] - 1 - b
                         )
-                    e0 = 0
                     if new == 0:  # node → b weighs s p
                         total = factors[row + ib + 1] * s[node]
-                        if factors_e is not None:
-                            e0 = factors_e[row + ib + 1] + s_e[node]
+                        e0 = _exponent(factors_e, row + ib + 1) + _exponent(s_e, node)
                     else:  # a → node
                         if ia < r:
                             at = factor_first[f] + (m - r) * (m + 1) + ia * (m - r) + local - r
                         else:
                             at = factor_first[f] + (ia - r) * (m + 1) + local + 1
                         total = factors[at]
-                        if factors_e is not None:
-                            e0 = factors_e[at]
+                        e0 = _exponent(factors_e, at)
                     u = rng.random() * total
                     if b == n:
                         u -= _scaled(out[a], out_e, a, e0)
@@ -194,16 +198,15 @@ def draw(  # type: ignore[no-untyped-def]
                                 break
                     if u >= 0.0:
                         k = _turning_node(
-                            u, e0, f, ia, ib, a, b, starts, head, after, boundary_first, boundary,
-                            factor_first, stack_place, factors, factors_e, stack, stack_e,
-                        )  # fmt: skip
+                            u, e0, f, ia, ib, a, b, fronts, factors, factors_e, stack, stack_e
+                        )
                         if k >= 0:
                             after_via[a] = first[k]
                             first[k] = a
 
 
 @compiled
-def draw_outside(rng, start, parent, marginal, root_marginal, label, alone, tree):  # type: ignore[no-untyped-def]
+def draw_outside(rng, start, parent, marginal, root_marginal, label, alone, tree):
     """Settle who leaves its component (−2 in ``tree``): an edge to the outside, or a root (−1)."""
     for u in range(len(tree)):
         if tree[u] != -2:

@@ -1,42 +1,54 @@
-"""The out-trees that a list of possible edges allows, by components: what the list is asked."""
+"""The sparse engine: the out-trees that a list of possible edges allows, component by component.
+
+Memory is O(edges) where components are small. A record alone in its component chooses its parent by
+itself; the others go through the elimination of their component.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from math import fsum
 
 import numpy as np
 
-from outtrees.trees.probabilities import settled, weighted
+from outtrees.trees import elimination, extended, weights
+from outtrees.trees.edges import ListedEdges
+from outtrees.trees.probabilities import root_count_distribution, settled, weighted
 from outtrees.trees.sparse.components import (
+    Bools,
     Components,
     Inner,
+    checked_edges,
     find_components,
     inner_problem,
 )
-from outtrees.trees.sparse.edges import EdgeRows
-from outtrees.trees.sparse.plans import Plan, planned
-from outtrees.trees.sparse.roots import root_counts
-from outtrees.trees.sparse.sampling import draw_trees
-from outtrees.trees.sparse.solution import Solution, solve, solve_for_every_root
+from outtrees.trees.sparse.elimination import (
+    FrontElimination,
+    Solution,
+    WideElimination,
+    solve,
+    solve_for_every_root,
+)
+from outtrees.trees.sparse.fronts import Plan, planned
+from outtrees.trees.sparse.ranking import best_of_list, best_trees
 from outtrees.trees.weights import Floats, Ints
+
+_LARGEST = 5000  # nodes of a component whose eigenvalues are still computed
 
 
 class SparseTrees:
-    """Sums over all out-trees of a list of edges. Memory O(edges) where components are small.
+    """Sums over all out-trees of a list of edges.
 
-    A record alone in its component chooses its parent by itself; the others go through the
-    elimination of their component. Arrays of edges are child by child (`EdgeRows`). Of the plan of
-    an ``earlier`` elimination what still holds is used again; results are the same bits.
+    Inside, arrays of edges are child by child (`EdgeRows`). Of the plan of an ``earlier``
+    elimination what still holds is used again; results are the same bits.
     """
 
-    def __init__(
-        self, edges: EdgeRows, roots: str, groups: Ints | None, earlier: Plan | None = None
-    ) -> None:
-        self.edges = edges
+    def __init__(self, listed: ListedEdges, roots: str, earlier: Plan | None = None) -> None:
+        self.edges = checked_edges(listed.child, listed.parent, listed.log_weight, listed.log_root)
         self.roots = roots
         self._earlier = earlier
-        self.components: Components = find_components(edges, roots, groups)
+        self.components: Components = find_components(self.edges, roots, listed.groups)
 
     @cached_property
     def inner(self) -> Inner:
@@ -85,9 +97,15 @@ class SparseTrees:
         """Log of the sum of all tree weights."""
         return fsum(self.log_z_parts())
 
-    @cached_property
+    @property
     def marginals(self) -> tuple[Floats, Floats]:
-        """P(edge) of each edge (E,), and P(root) of each record (T,)."""
+        """P(edge) of each listed edge (E,), and P(root) of each record (T,)."""
+        edge, root = self.by_child
+        return self.edges.as_listed(edge), root
+
+    @cached_property
+    def by_child(self) -> tuple[Floats, Floats]:
+        """P(edge) child by child (E,), and P(root) of each record (T,)."""
         from outtrees.trees.sparse.edge_kernels import spread_out
 
         edge, root, _ = self._alone
@@ -115,7 +133,7 @@ class SparseTrees:
     @property
     def entropy(self) -> float:
         """Entropy of the tree in nats: log Z minus the expected log-weight."""
-        edge, root = self.marginals
+        edge, root = self.by_child
         # Scaled weights: the scaling constants would only cancel, taking digits with them. A record
         # alone is scaled by its own sum, so its part of log Z is 0.
         scale = self._alone[2].copy()
@@ -148,15 +166,27 @@ class SparseTrees:
                 )
         return result
 
-    def best(self, edge_weight: Floats, root_weight: Floats) -> tuple[Ints, float]:
-        """Return the parents (T,) with the largest total weight, −1 at roots, and that weight."""
-        from outtrees.trees.sparse.arborescence import best_trees
+    def mode(self) -> Ints:
+        """Return the parents (T,) in the most probable tree; checked against its dual bound."""
+        return best_trees(self, self.edges.log_weight, self.components.log_root)[0]
 
-        return best_trees(self, edge_weight, root_weight)
+    def best(self, k: int) -> list[Ints]:
+        """Return the parents (T,) in the k most probable trees, best first."""
+        return best_of_list(self, k)
+
+    def consensus(self) -> tuple[Ints, float]:
+        """Return the parents (T,) with the most expected right ones, and how many."""
+        edge, root = self.by_child
+        log_weight, log_root = self.edges.log_weight, self.components.log_root
+        return best_trees(
+            self,
+            np.where(log_weight > -np.inf, edge, -np.inf),
+            np.where(log_root > -np.inf, root, -np.inf),
+        )
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n trees as parents (n, T), −1 at roots."""
-        return draw_trees(self, n, rng)
+        return _draw_trees(self, n, rng)
 
     @cached_property
     def sampling_solution(self) -> Solution | None:
@@ -165,4 +195,131 @@ class SparseTrees:
 
     def number_of_roots(self) -> Floats:
         """Return P(k roots), k = 0, 1, …"""
-        return root_counts(self)
+        return _root_counts(self)
+
+
+def _draw_trees(trees: SparseTrees, n: int, rng: np.random.Generator) -> Ints:
+    """Return n trees as parents (n, T), −1 at roots.
+
+    Components draw their trees by running the elimination backwards; who leaves its component then
+    chooses where to, and so does every record that is alone.
+    """
+    from outtrees.trees.sparse.sampling_kernels import draw_outside
+
+    edges, components = trees.edges, trees.components
+    edge, root = trees.by_child
+    result = np.full((n, edges.n_records), -2, dtype=np.intp)
+    solution = trees.sampling_solution
+    if solution is not None:
+        members = components.members
+        skipped = solution.narrow.bad
+        result[:, members] = _members_or_out(members, _draw(solution.narrow, skipped, n, rng))
+        if solution.wide is not None:
+            some = members[solution.wide_nodes]
+            none = np.zeros(len(solution.wide.shift), dtype=bool)
+            result[:, some] = _members_or_out(some, _draw(solution.wide, none, n, rng))
+    for tree in result:
+        draw_outside(
+            rng,
+            edges.start,
+            edges.parent,
+            edge,
+            root,
+            components.label,
+            components.alone,
+            tree,
+        )
+    return result
+
+
+def _members_or_out(members: Ints, drawn: Ints) -> Ints:
+    """Return records for nodes, and −2 where a node leaves its component."""
+    return np.append(members, -2)[drawn]
+
+
+def _draw(
+    e: FrontElimination | WideElimination,
+    skipped: Bools,  # (C,) components without a draw
+    n: int,
+    rng: np.random.Generator,
+) -> Ints:
+    """Return n draws of parents (n, nodes); the number of nodes stands for leaving."""
+    from outtrees.trees.sparse.sampling_kernels import draw
+
+    fronts, inner = e.fronts, e.inner
+    nodes = len(fronts.order)
+    by_position = np.full((n, nodes), nodes, dtype=np.intp)
+    draw(
+        rng,
+        fronts,
+        inner.single,
+        skipped,
+        e.pairs,
+        inner.first,
+        inner.column,
+        by_position,
+    )
+    result = np.empty_like(by_position)
+    result[:, fronts.order] = np.append(fronts.order, nodes)[by_position]
+    return result
+
+
+def _root_counts(trees: SparseTrees) -> Floats:
+    """Return P(k roots), k = 0, 1, …: the convolution over components.
+
+    A record alone is a root or not. In a component, whoever leaves it is a root with the share that
+    being a root has in leaving; the roots are a determinantal process with the kernel
+    P(u's path leaves at v) times v's share (see `root_count_distribution`).
+    """
+    components = trees.components
+    if trees.roots == "single":
+        closed = int(components.single.sum())
+        closed += int(((trees.edges.possible_parents() == 0) & components.alone).sum())
+        return np.append(np.zeros(closed), 1.0)
+    _, root = trees.by_child
+    chances = root[components.alone]
+    certain = int((chances == 1.0).sum())
+    chances = chances[(chances > 0.0) & (chances < 1.0)]
+    parts = [np.array([1.0 - p, p]) for p in chances.tolist()]
+    for c in range(len(components.single)):
+        parts.append(_of_component(trees, c))
+    counts = _convolved(parts)
+    return np.append(np.zeros(certain), settled(counts, trees.edges.n_records))
+
+
+def _of_component(trees: SparseTrees, c: int) -> Floats:
+    inner, components = trees.inner, trees.components
+    lo, hi = components.first[c], components.first[c + 1]
+    log_root = components.log_root[components.members[lo:hi]]
+    if not (log_root > -np.inf).any():
+        return np.ones(1)
+    n = int(hi - lo)
+    if n > _LARGEST:
+        raise MemoryError(
+            f"the number of roots needs the eigenvalues of a component of {n:,} records, and that "
+            f"is done for up to {_LARGEST:,}; count the roots of sampled trees instead"
+        )
+    log_beta = np.full((n + 1, n + 1), -np.inf)
+    edges = slice(inner.first[lo], inner.first[hi])
+    row = np.repeat(np.arange(n), np.diff(inner.first[lo : hi + 1]))
+    log_beta[1 + row, 1 + inner.column[edges] - lo] = inner.log_weight[edges]
+    log_beta[1:, 0] = inner.log_out[lo:hi]
+    lifted = weights.frozen(log_beta, np.append(0.0, np.full(n, -np.inf)))
+    passed = elimination.eliminate(lifted, 0) or extended.eliminate(lifted, 0)
+    share = np.exp(log_root - np.where(log_root > -np.inf, inner.log_out[lo:hi], 0.0))
+    return settled(root_count_distribution(passed.absorption()[1:, 1:] * share), n)
+
+
+def _convolved(parts: list[Floats]) -> Floats:
+    """Return the convolution of all parts, the shortest first: errors are absolute, near 1e-16."""
+    from scipy.signal import fftconvolve
+
+    queue = [(len(part), i, part) for i, part in enumerate(parts)]
+    heapify(queue)
+    number = len(queue)
+    while len(queue) > 1:
+        (_, _, a), (_, _, b) = heappop(queue), heappop(queue)
+        both = np.convolve(a, b) if min(len(a), len(b)) < 64 else fftconvolve(a, b)
+        heappush(queue, (len(both), number, both))
+        number += 1
+    return queue[0][2] if queue else np.ones(1)

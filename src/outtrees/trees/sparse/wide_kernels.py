@@ -19,13 +19,13 @@ from outtrees.trees.sparse.front_kernels import locate, unpack
 
 
 @compiled
-def _add(am, ae, bm, be):  # type: ignore[no-untyped-def]
+def _add(am, ae, bm, be):
     top = max(ae, be)
     return normal(am * power_of_two(ae - top) + bm * power_of_two(be - top), top)
 
 
 @compiled
-def _eliminate(Fm, Fe, stop, out_counts, sm, se):  # type: ignore[no-untyped-def]
+def _eliminate(Fm, Fe, stop, out_counts, sm, se):
     """Let nodes m−1 … stop leave, row by row: row i takes what those that left hand on to it."""
     m = len(Fm)
     for i in range(m - 1, -1, -1):
@@ -50,39 +50,23 @@ def _eliminate(Fm, Fe, stop, out_counts, sm, se):  # type: ignore[no-untyped-def
 
 
 @compiled
-def eliminate(  # type: ignore[no-untyped-def]
-    component,
-    starts,
-    above,
-    head,
-    after,
-    boundary_first,
-    boundary,
-    edge_first,
-    edge_row,
-    edge_col,
-    edge,
-    factor_first,
-    stack_place,
-    single_root,
-    weight_m,
-    weight_e,
-    out_m,
-    out_e,
-    sm,
-    se,
-    factors_m,
-    factors_e,
-    stack_m,
-    stack_e,
-):
+def eliminate(fronts, single_root, weight, out, s, factors, stack):
     """Fill the pivots and the factors, as `front_kernels.eliminate` does."""
+    component, above, head = fronts.component, fronts.above, fronts.head
+    after, boundary_first, boundary = fronts.after, fronts.boundary_first, fronts.boundary
+    edge_first, edge_row, edge_col = fronts.edge_first, fronts.edge_row, fronts.edge_col
+    edge, factor_first, stack_place = fronts.edge, fronts.factor_first, fronts.stack_place
+    weight_m, weight_e = weight
+    out_m, out_e = out
+    sm, se = s
+    factors_m, factors_e = factors
+    stack_m, stack_e = stack
     n = len(sm)
     where = np.zeros(n, np.int64)
     positions = np.empty(n, np.int64)
     for f in range(len(above)):
         single = single_root[component[f]]
-        r, m = locate(f, starts, boundary_first, boundary, where, positions)
+        r, m = locate(f, fronts, where, positions)
         Fm, Fe = np.zeros((m, m + 1)), np.full((m, m + 1), ZERO)
         for e in range(edge_first[f], edge_first[f + 1]):
             i, j = where[edge_row[e]], where[edge_col[e]] + 1
@@ -122,36 +106,20 @@ def eliminate(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def root_ratios(  # type: ignore[no-untyped-def]
-    component,
-    starts,
-    above,
-    head,
-    after,
-    boundary_first,
-    boundary,
-    edge_first,
-    edge_row,
-    edge_col,
-    edge,
-    factor_first,
-    stack_place,
-    single_root,
-    sm,
-    se,
-    factors_m,
-    factors_e,
-    xm,
-    xe,
-):
+def root_ratios(fronts, single_root, s, factors, x):
     """Fill x_k = Z_k / Z_last in components with one root."""
+    component, above = fronts.component, fronts.above
+    factor_first = fronts.factor_first
+    sm, se = s
+    factors_m, factors_e = factors
+    xm, xe = x
     n = len(sm)
     where = np.zeros(n, np.int64)
     positions = np.empty(n, np.int64)
     for f in range(len(above) - 1, -1, -1):
         if not single_root[component[f]]:
             continue
-        r, m = locate(f, starts, boundary_first, boundary, where, positions)
+        r, m = locate(f, fronts, where, positions)
         k = m - r
         Pm, Um = np.empty((k, m + 1)), np.empty((r, k))
         Pe, Ue = np.empty((k, m + 1), np.int64), np.empty((r, k), np.int64)
@@ -173,7 +141,7 @@ def root_ratios(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _derivatives(Mm, Me, Pm, Pe, Um, Ue, r, stop, forest, xm, xe, ym, ye, sm, se):  # type: ignore[no-untyped-def]
+def _derivatives(Mm, Me, Pm, Pe, Um, Ue, r, stop, forest, xm, xe, ym, ye, sm, se):
     """Fill the rows and columns stop … m−1 of M, as `front_kernels` does, node by node."""
     m = len(Mm)
     column_m, column_e = np.empty(m), np.empty(m, np.int64)
@@ -198,7 +166,8 @@ def _derivatives(Mm, Me, Pm, Pe, Um, Ue, r, stop, forest, xm, xe, ym, ye, sm, se
             if we[j] <= 100:  # else c, of the order of one, is nothing beside it
                 wm[j], we[j] = normal(to_double(wm[j], we[j]) + c, 0)
         divide(wm, we, sm[k], se[k])
-        Mm[k, first : k + 1], Me[k, first : k + 1] = wm, we
+        for j in range(len(wm)):
+            Mm[k, first + j], Me[k, first + j] = wm[j], we[j]
         Mm[k, k + 1], Me[k, k + 1] = 0.0, ZERO
         for i in range(k):
             Mm[i, k + 1], Me[i, k + 1] = _add(
@@ -207,46 +176,23 @@ def _derivatives(Mm, Me, Pm, Pe, Um, Ue, r, stop, forest, xm, xe, ym, ye, sm, se
 
 
 @compiled
-def marginals(  # type: ignore[no-untyped-def]
-    component,
-    starts,
-    above,
-    head,
-    after,
-    boundary_first,
-    boundary,
-    edge_first,
-    edge_row,
-    edge_col,
-    edge,
-    factor_first,
-    stack_place,
-    single_root,
-    weight_m,
-    weight_e,
-    out_m,
-    out_e,
-    sm,
-    se,
-    factors_m,
-    factors_e,
-    stack_m,
-    stack_e,
-    xm,
-    xe,
-    last_m,
-    last_e,
-    edge_marginal,
-    out_marginal,
-):
+def marginals(fronts, single_root, passed, edge_marginal, out_marginal):
     """Fill the probability of each edge, and of leaving the component at each node."""
+    component, above, head = fronts.component, fronts.above, fronts.head
+    after, boundary_first, boundary = fronts.after, fronts.boundary_first, fronts.boundary
+    edge_first, edge_row, edge_col = fronts.edge_first, fronts.edge_row, fronts.edge_col
+    edge, factor_first, stack_place = fronts.edge, fronts.factor_first, fronts.stack_place
+    (weight_m, weight_e), (out_m, out_e) = passed.weight, passed.out
+    (sm, se), (factors_m, factors_e) = passed.s, passed.factors
+    (stack_m, stack_e), (xm, xe) = passed.stack, passed.x
+    last_m, last_e = passed.rho_last
     n = len(sm)
     where = np.zeros(n, np.int64)
     positions = np.empty(n, np.int64)
     for f in range(len(above) - 1, -1, -1):
         c = component[f]
         single = single_root[c]
-        r, m = locate(f, starts, boundary_first, boundary, where, positions)
+        r, m = locate(f, fronts, where, positions)
         k = m - r
         Pm, Um = np.empty((k, m + 1)), np.empty((r, k))
         Pe, Ue = np.empty((k, m + 1), np.int64), np.empty((r, k), np.int64)
