@@ -118,3 +118,57 @@ def test_ambiguous_dates_are_refused_without_being_asked_for():
         read_records({"when": ["05.03.2020", "06.03.2020"]})
     records = read_records({"when": ["05.03.2020", "06.03.2020"]}, kinds={"when": "ignore"})
     assert records.ignored == ("when",)
+
+
+# Years, ranges, and the order of day and month ------------------------------------------------
+
+
+def test_years_are_dates_where_the_name_says_so():
+    table = {"year": [2009, 2013, 2011, 2009], "length": [1999, 2001, 2003, 2005]}
+    records = read_records(table)
+    assert {c.name: c.kind for c in records.columns} == {"year": "date", "length": "continuous"}
+    year = records.column("year")
+    assert year.calendar
+    assert year.reason == "years"
+    assert year.values[0, 0] == ((date(2009, 1, 1) - date(1970, 1, 1)).days + 364 / 2)
+    assert year.uncertainty.tolist() == [182, 182, 182, 182]
+    # Numbers that are no years stay numbers.
+    assert not read_records({"date": [3, 2009, 17, 4]}).column("date").calendar
+
+
+@pytest.mark.parametrize(
+    ("cell", "first", "last"),
+    [
+        ("2009–2013", date(2009, 1, 1), date(2013, 12, 31)),
+        ("2009-2013", date(2009, 1, 1), date(2013, 12, 31)),
+        ("2009 — 2013", date(2009, 1, 1), date(2013, 12, 31)),
+        ("2020-03-05/2020-03-09", date(2020, 3, 5), date(2020, 3, 9)),
+        ("2020-03-05 to 2020-04", date(2020, 3, 5), date(2020, 4, 30)),
+    ],
+)
+def test_ranges_are_uncertain_dates(cell, first, last):
+    column = read_records({"copied": [cell, "2014", "2015"]}).column("copied")
+    assert column.kind == "date"
+    begin, end = ((day - date(1970, 1, 1)).days for day in (first, last))
+    assert column.values[0, 0] - column.uncertainty[0] == begin
+    assert column.values[0, 0] + column.uncertainty[0] == end
+
+
+def test_ranges_that_run_backwards_are_refused():
+    with pytest.raises(RecordsError, match="ends before it begins"):
+        dates_of("2013-2009", "2014-01-01")
+
+
+def test_day_or_month_first():
+    cells = {"onset": ["05/03/2020", "06/03/2020", "07/04/2020"]}
+    with pytest.raises(RecordsError, match="pass day_first=True or day_first=False, or write"):
+        read_records(cells)
+    days = read_records(cells, day_first=True).column("onset").values[:, 0]
+    months = read_records(cells, day_first=False).column("onset").values[:, 0]
+    epoch = date(1970, 1, 1)
+    assert days[0] == (date(2020, 3, 5) - epoch).days
+    assert months[0] == (date(2020, 5, 3) - epoch).days
+    cells["onset"][0] = "25/03/2020"
+    assert read_records(cells, day_first=True).column("onset").values[0, 0] == days[0] + 20
+    with pytest.raises(RecordsError, match="'25/03/2020' puts the day first, but day_first=False"):
+        read_records(cells, day_first=False)

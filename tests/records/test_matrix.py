@@ -57,3 +57,13 @@ def test_round_trip(tmp_path):
 def test_refused_matrices(tmp_path, text, message):
     with pytest.raises(RecordsError, match=message):
         matrix_of(tmp_path, text)
+
+
+def test_distances_that_were_not_measured(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text(",a,b,c\na,,1,\nb,1,0,NA\nc,2,3,0\n")
+    ids, matrix = read_matrix(path, unknown=True)
+    assert ids == ("a", "b", "c")
+    np.testing.assert_array_equal(matrix, [[0, 1, np.nan], [1, 0, np.nan], [2, 3, 0]])
+    with pytest.raises(RecordsError, match="only the diagonal may be empty"):
+        read_matrix(path)

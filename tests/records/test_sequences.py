@@ -107,8 +107,8 @@ def test_identities_that_do_not_match(fasta):
     assert str(caught.value) == (
         "dna.fasta: identities do not match; 1 without a record: 'b'; 12 records without a "
         "sequence: 'n0', 'n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'n7', 'n8', 'n9', … (12 in all). "
-        "Rename or remove what has no record. If these were never sequenced, pass "
-        "unsequenced='missing'"
+        "Rename or remove what has no record, or pass extra_sequences='ignore'. If these were "
+        "never sequenced, pass unsequenced='missing'"
     )
     with pytest.raises(RecordsError, match="Column 'case' holds these names: pass id='case'"):
         read_records({"x": [7, 8], "case": ["b second of two", "a first"]}, sequences=fasta)
@@ -282,3 +282,51 @@ def test_broken_nexus(tmp_path, old, new, message):
     path.write_text(NEXUS.replace(old, new, 1))
     with pytest.raises(RecordsError, match=message):
         read_records(path)
+
+
+# Headers name|…|date, and sequences without a record ---------------------------------------------
+
+
+@pytest.fixture
+def bars(tmp_path):
+    path = tmp_path / "bars.fasta"
+    headers = [f"case {i}|lab|2020-03-{i + 1:02d}" for i in range(5)]
+    headers = [header.replace(" ", "_") for header in headers]
+    path.write_text("".join(f">{header}\nACGT{'ACGTA'[i]}\n" for i, header in enumerate(headers)))
+    return path
+
+
+def test_headers_with_bars(bars):
+    ids = [f"case_{i}" for i in (3, 1, 0, 2, 4)]
+    records = read_records({"id": ids, "v": [0.5, 1, 2, 3, 4]}, sequences=bars)
+    assert [(c.name, c.kind) for c in records.columns] == [
+        ("v", "continuous"), ("sequence", "sequence"), ("date", "date"),
+    ]  # fmt: skip
+    assert records.column("date").text == tuple(f"2020-03-0{i + 1}" for i in (3, 1, 0, 2, 4))
+    assert records.column("date").reason == "dates in the headers of bars.fasta"
+    # Dates of the table come first.
+    days = [f"2021-01-0{i + 1}" for i in range(5)]
+    records = read_records({"id": ids, "onset": days}, sequences=bars)
+    assert [c.name for c in records.columns] == ["onset", "sequence"]
+    # Sequences that stand alone.
+    alone = read_records(bars)
+    assert alone.ids == tuple(f"case_{i}" for i in range(5))
+    assert alone.column("date").calendar
+
+
+def test_headers_whose_first_fields_repeat_stay_whole(tmp_path):
+    path = tmp_path / "gi.fasta"
+    path.write_text(">gi|1|x\nACGT\n>gi|2|y\nACGA\n")
+    assert read_records(path).ids == ("gi|1|x", "gi|2|y")
+
+
+def test_sequences_without_a_record_left_out(bars):
+    table = {"id": ["case_1", "case_4"], "v": [0.5, 1]}
+    with pytest.raises(RecordsError, match="or pass extra_sequences='ignore'"):
+        read_records(table, sequences=bars)
+    records = read_records(table, sequences=bars, extra_sequences="ignore")
+    assert records.column("date").text == ("2020-03-02", "2020-03-05")
+    assert records.column("sequence").reason.endswith("3 sequences without a record left out")
+    # That none matches is still a mistake.
+    with pytest.raises(RecordsError, match="5 without a record"):
+        read_records({"id": ["p", "q"], "v": [1, 2]}, sequences=bars, extra_sequences="ignore")

@@ -188,7 +188,7 @@ def date_cells(records: Records, column: Column, dates: DateOptions) -> Array:
 def matrix_column(name: str, given: Any, records: Records) -> ModelColumn:
     """Return the column of distances or log-weights, in the order of the records."""
     T = len(records)
-    ids, matrix = _named_matrix(given)
+    ids, matrix = _named_matrix(given, unknown=name == "distances")
     if ids is not None:
         lacking = [i for i in records.ids if i not in set(ids)]
         if lacking or len(ids) != T:
@@ -221,14 +221,14 @@ def matrix_column(name: str, given: Any, records: Records) -> ModelColumn:
     return ModelColumn(name, kernel, np.arange(T, dtype=np.float64)[:, None])
 
 
-def _named_matrix(given: Any) -> tuple[tuple[str, ...] | None, Array]:
+def _named_matrix(given: Any, unknown: bool) -> tuple[tuple[str, ...] | None, Array]:
     """Return identities and matrix; None for an array, which is in the order of the records.
 
     A data frame with names on both sides is joined by these, as a file is. The matrix is a copy:
     answers are computed when asked for, and must not change with the caller's array.
     """
     if isinstance(given, (str, os.PathLike)):
-        return read_matrix(given)
+        return read_matrix(given, unknown=unknown)
     matrix = np.array(given, dtype=np.float64)
     if not (hasattr(given, "index") and hasattr(given, "columns") and matrix.ndim == 2):
         return None, matrix

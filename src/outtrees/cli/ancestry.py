@@ -384,7 +384,12 @@ def _matrix(options: Mapping[str, Any], name: str, place: Mapping[str, int]) -> 
     from outtrees.records import read_matrix
     from outtrees.records.column import first_ten
 
-    ids, matrix = read_matrix(path, encoding=options["encoding"], max_bytes=options["max_bytes"])
+    ids, matrix = read_matrix(
+        path,
+        encoding=options["encoding"],
+        max_bytes=options["max_bytes"],
+        unknown=name == "distances",
+    )
     strangers = [name for name in ids if name not in place]
     without = [name for name in place if name not in set(ids)]
     if strangers or without:

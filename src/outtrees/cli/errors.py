@@ -19,12 +19,14 @@ _RENAMED = {
 }
 # And those of the same name, with hyphens; any other argument is spelled as in Python.
 _SAME = """
-    background by candidates censored checkpoint clock date_uncertainty distances encoding
+    background by candidates censored checkpoint clock date_uncertainty day_first distances
+    encoding extra_sequences place_end sheet tracks
     generation_time generations group_spread id log_weights max_bytes max_children max_iter method
     min_support missing mutation n_candidates n_draws quotes root roots scheduler sequences
     sharpness stickiness strict_dates substitution ties unsequenced until waiting_mean waiting_sd
 """
 OPTIONS = {**_RENAMED, **{name: name.replace("_", "-") for name in _SAME.split()}}
+_OFF = {"day-first": "month-first"}  # others begin with no-
 _LONGEST = 2000
 
 
@@ -114,7 +116,7 @@ def typed(option: Option) -> str:
     if value is ... or value is True:
         return f"--{name}"
     if value is False:
-        return f"--no-{name}"
+        return f"--{_OFF.get(name, f'no-{name}')}"
     if isinstance(value, Mapping):
         return " ".join(f"--{name} {_word(f'{key}={item}')}" for key, item in value.items())
     return f"--{name} {_word(str(value))}"

@@ -89,6 +89,18 @@ table_options = together(
         "missing.",
     ),
     click.option(
+        "--extra-sequences",
+        type=click.Choice(["error", "ignore"]),
+        default="error",
+        show_default=True,
+        help="For sequences without a record: stop with an error, or leave them out.",
+    ),
+    click.option(
+        "--day-first/--month-first",
+        default=None,
+        help="Whether 05/03/2020 is in March or in May, where the column does not show it.",
+    ),
+    click.option(
         "--na",
         metavar="TEXT",
         multiple=True,

@@ -33,6 +33,7 @@ def from_table(
     unique_within: str = "table",
     place_end: Sequence[str] = (),
     tracks: bool = True,
+    day_first: bool | None = None,
 ) -> Records:
     """Return the records of a table; see `outtrees.records.read_records` for the rules."""
     found = find_tracks(table, id, asked, places, missing) if tracks else None
@@ -73,7 +74,7 @@ def from_table(
             constant = kind not in KINDS and guessed[name][0] == "continuous"
             kind, reason = (kind, reason) if constant else guessed[name]
         if kind in KINDS:
-            columns.append(make_column(table, name, column, kind, reason, missing))
+            columns.append(make_column(table, name, column, kind, reason, missing, day_first))
             continue
         roles.append((name, "ignored" if kind == "ignore" else kind, reason))
         if kind == "parent":

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import calendar
 import re
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
 
+from outtrees.errors import Option
 from outtrees.records.column import Array, quoted
+from outtrees.records.names import names_date
 from outtrees.records.numbers import is_number
 from outtrees.records.table import Table
 
@@ -20,6 +23,9 @@ _ISO = re.compile(
     re.ASCII,
 )
 _WRITTEN = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})", re.ASCII)  # 5.3.2020 or 3/5/2020
+# 2009–2013, 2020-03-05/2020-03-09, 2020-03-05 to 2020-03-09
+_RANGE = re.compile(r"(\d{4})\s*-\s*(\d{4})|(\S+)\s*(?:/|–|—|\bto\b)\s*(\S+)", re.ASCII)
+_YEARS = (1500, 2100)  # whole numbers between are years, where the name says when
 _VAGUE = re.compile(r"(.+?)\s*(?:±|\+/-)\s*(\d+(?:\.\d*)?)", re.ASCII)
 _REMEDY = "write dates as 2020-03-05 (or 2020-03, or 2020, if no more is known)"
 
@@ -41,22 +47,36 @@ def look_like_dates(cells: list[str], present: list[int]) -> bool:
     for row in present:
         cell = _exact_part(cells[row])[0]
         iso = _ISO.fullmatch(cell)
-        if iso is None and not _WRITTEN.fullmatch(cell):
+        if iso is None and not _WRITTEN.fullmatch(cell) and _ends(cell) is None:
             return False
         full = full or iso is None or iso["month"] is not None
     return full
 
 
-def read_dates(table: Table, name: str, cells: list[str], present: list[int]) -> Dates:
+def are_years(cells: Iterable[str]) -> bool:
+    """Return whether all cells are years by their size, 1500 to 2100."""
+    low, high = _YEARS
+    return all(len(cell) == 4 and cell.isdigit() and low <= int(cell) <= high for cell in cells)
+
+
+def read_dates(
+    table: Table,
+    name: str,
+    cells: list[str],
+    present: list[int],
+    day_first: bool | None = None,
+) -> Dates:
     """Return the dates of a column.
 
     Plain numbers stay what they are, in the units given. Calendar dates are
 
     - ISO: 2020-03-05, 2020-03-05T10:00 (a fraction of the day; zones are converted to UTC);
     - 2020-03 and 2020: the middle of the month or year ± half of it, so that first and last day
-      are both within (beside other calendar dates; a column of bare years is one of numbers);
+      are both within (beside other calendar dates, or if the name of the column says when, such
+      as year or date_copied; other columns of bare years are numbers);
+    - 2009–2013 or 2020-03-05/2020-03-09: the middle, ± half of the range;
     - 05.03.2020 or 05/03/2020, if over the whole column some day above 12, or day = month
-      throughout, shows which is which.
+      throughout, shows which is which, or else `day_first` says it.
 
     "± n" (or "+/- n") after a date or number gives its half-width in days.
 
@@ -71,14 +91,19 @@ def read_dates(table: Table, name: str, cells: list[str], present: list[int]) ->
     widths = np.zeros(len(cells))
     odd = [row for row, (cell, _) in split.items() if not is_number(cell)]
     numbers = not odd
-    if odd and len(odd) < len(split) / 2 and not _ISO.fullmatch(split[present[0]][0]):
+    if numbers and split and names_date(name) and are_years(cell for cell, _ in split.values()):
+        numbers = False
+    first = split[present[0]][0] if present else ""
+    calendar_first = _ISO.fullmatch(first) is not None or _ends(first) is not None
+    if odd and len(odd) < len(split) / 2 and not calendar_first:
         raise table.error(
             odd[0],
             name,
             f"{quoted(cells[odd[0]])} is no number as the other dates "
             "are; write all dates as numbers or all as 2020-03-05",
         )
-    day_first = None if numbers else _day_first(table, name, split)
+    if not numbers:
+        day_first = _day_first(table, name, split, day_first)
     known: dict[str, tuple[float, float]] = {}  # many records share few dates
     for row, (cell, width) in split.items():
         try:
@@ -98,6 +123,15 @@ def read_dates(table: Table, name: str, cells: list[str], present: list[int]) ->
     return Dates(values, not numbers and bool(split), widths if widths.any() else None)
 
 
+def _ends(cell: str) -> tuple[str, str] | None:
+    """Return the two dates of a range, None if the cell is not one."""
+    found = _RANGE.fullmatch(cell)
+    if found is None:
+        return None
+    first, last = found[1] or found[3], found[2] or found[4]
+    return (first, last) if _ISO.fullmatch(first) and _ISO.fullmatch(last) else None
+
+
 def _exact_part(cell: str) -> tuple[str, float]:
     vague = _VAGUE.fullmatch(cell)
     return (vague[1], float(vague[2])) if vague else (cell, 0.0)
@@ -112,7 +146,14 @@ def _days(cell: str, day_first: bool | None) -> tuple[float, float]:
         return float(date(year, month, day).toordinal() - _EPOCH), 0.0
     iso = _ISO.fullmatch(cell)
     if iso is None:
-        raise ValueError
+        ends = _ends(cell)
+        if ends is None:
+            raise ValueError
+        (first, before), (last, after) = (_days(end, day_first) for end in ends)
+        if first - before > last + after:
+            raise ValueError("it ends before it begins")
+        first, last = first - before, last + after
+        return (first + last) / 2, (last - first) / 2
     year = int(iso["year"])
     if iso["day"] is None:
         first_month, last_month = (1, 12) if iso["month"] is None else (int(iso["month"]),) * 2
@@ -140,8 +181,10 @@ def _fraction(time: str | None, zone: str | None) -> timedelta:
     return since - sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
 
 
-def _day_first(table: Table, name: str, split: dict[int, tuple[str, float]]) -> bool | None:
-    """Return whether the day stands before the month, None if it does not matter."""
+def _day_first(
+    table: Table, name: str, split: dict[int, tuple[str, float]], said: bool | None
+) -> bool | None:
+    """Return whether the day stands before the month: as cells show, else as was said."""
     day_first = month_first = open_ = None  # a row that shows it, each
     for row, (cell, _) in split.items():
         written = _WRITTEN.fullmatch(cell)
@@ -162,11 +205,26 @@ def _day_first(table: Table, name: str, split: dict[int, tuple[str, float]]) -> 
             f"but {quoted(split[month_first][0])} ({table.spot(month_first)}) the month; "
             f"{_REMEDY}",
         )
+    shows = month_first if said else day_first
+    if said is not None and shows is not None:
+        raise table.error(
+            shows,
+            name,
+            f"{quoted(split[shows][0])} puts the {'month' if said else 'day'} first, but ",
+            Option("day_first", said),
+            " says otherwise; leave that out, or correct the cell",
+        )
     if day_first is None and month_first is None and open_ is not None:
+        if said is not None:
+            return said
         raise table.error(
             open_,
             name,
             f"{quoted(split[open_][0])} may be either day or month "
-            f"first, and no other cell of the column tells which; {_REMEDY}",
+            "first, and no other cell of the column tells which; pass ",
+            Option("day_first", True),
+            " or ",
+            Option("day_first", False),
+            f", or {_REMEDY}",
         )
     return day_first is not None

@@ -12,9 +12,12 @@ import numpy as np
 
 from outtrees.errors import Message, Option, RecordsError
 from outtrees.records.column import Column, counted, first_ten, shown
+from outtrees.records.dates import look_like_dates
 from outtrees.records.files import Source, read_source
+from outtrees.records.kinds import make_column
 from outtrees.records.nexus import read_nexus
 from outtrees.records.sequences import align, check_unique, read_fasta
+from outtrees.records.table import Table
 
 MAPPING = "sequences in memory"
 _FASTA = (".fasta", ".fa", ".fas", ".fna", ".faa")
@@ -53,7 +56,21 @@ def read_characters(source: Source, encoding: str) -> Characters:
     )
     why = f"sequences of {source.name}"
     column = Column("sequence", "sequence", found.values, found.alphabet, found.digests, reason=why)
-    return Characters(names, [column], source.name, source.sha256, "header")
+    dates = _header_dates(names, source, lines)
+    return Characters(names, [column, *dates], source.name, source.sha256, "header")
+
+
+def _header_dates(names: list[str], source: Source, lines: list[int]) -> list[Column]:
+    """Return the column of dates that stand in the same field of all headers, name|…|date."""
+    fields = [[field.strip() for field in name.split("|")] for name in names]
+    for k in range(1, min(len(field) for field in fields)):
+        cells = [field[-k] for field in fields]
+        rows = list(range(len(cells)))
+        if look_like_dates(cells, rows):
+            table = Table(("date",), (cells,), source.name, source.sha256, lines)
+            why = f"dates in the headers of {source.name}"
+            return [make_column(table, "date", cells, "date", why, frozenset({""}))]
+    return []
 
 
 def read_sequences(
@@ -87,16 +104,25 @@ def own_names(characters: Characters) -> list[str]:
     if characters.form != "header":
         return characters.names
     first = [name.split()[0] for name in characters.names]
-    return first if len(set(first)) == len(first) else characters.names
+    fields = [name.split("|")[0].strip() for name in first]
+    for names in (fields, first):
+        if all(names) and len(set(names)) == len(names):
+            return names
+    return characters.names
 
 
 def join(
-    characters: Characters, ids: Sequence[str], hint: Message | str = "", unsequenced: str = "error"
+    characters: Characters,
+    ids: Sequence[str],
+    hint: Message | str = "",
+    unsequenced: str = "error",
+    extra: str = "error",
 ) -> list[Column]:
     """Return the columns in the order of the identities.
 
-    A name matches as it is; or by its first word (FASTA headers go on after it); or with blanks
-    for underscores (NEXUS). The way that matches most is used for all.
+    A name matches as it is; or by its first word, or what stands in it before the first bar (FASTA
+    headers go on after it); or with blanks for underscores (NEXUS). The way that matches most is
+    used for all.
 
     Parameters
     ----------
@@ -104,11 +130,14 @@ def join(
         What to do about sequences without a record, if more than the obvious is known.
     unsequenced : {"error", "missing"}
         Whether records without a sequence are refused, or all their sites unread.
+    extra : {"error", "ignore"}
+        Whether sequences without a record are refused or left out.
 
     Raises
     ------
     RecordsError
-        If a sequence has no record, or a record no sequence and that is an error; it lists them.
+        If a sequence has no record or a record no sequence, and that is an error; it lists them.
+        If no sequence has a record.
     """
     if len(set(ids)) != len(ids):
         raise RecordsError(
@@ -118,14 +147,18 @@ def join(
     ways = [characters.names]
     if characters.form == "header":
         ways.append([name.split()[0] for name in characters.names])
+        ways.append([name.split("|")[0].strip() for name in characters.names])
     if characters.form == "taxon":
         ways.append([name.replace("_", " ") for name in characters.names])
     wanted = set(ids)
     best = max(ways, key=lambda names: len(wanted.intersection(names)))
     place = {name: row for row, name in enumerate(best)}
-    if len(place) != len(best):  # only by the first word: the whole names differ
-        check_unique(best, range(1, len(best) + 1), characters.title, "sequence number")
     strangers = [name for name in best if name not in wanted]
+    left_out = len(strangers) if extra == "ignore" and len(strangers) < len(best) else 0
+    used = [name for name in best if name in wanted] if left_out else best
+    if len(set(used)) != len(used):  # only by a part of the names: the whole names differ
+        check_unique(used, range(1, len(used) + 1), characters.title, "sequence number")
+    strangers = [] if left_out else strangers
     without = [name for name in ids if name not in place]
     refused = without if unsequenced == "error" else []
     if strangers or refused:
@@ -133,7 +166,10 @@ def join(
         remedies: list[Message | str] = []
         if strangers:
             parts.append(f"{len(strangers)} without a record: {first_ten(strangers)}")
-            remedies.append(hint or "Rename or remove what has no record")
+            rename = Message(
+                "Rename or remove what has no record, or pass ", Option("extra_sequences", "ignore")
+            )
+            remedies.append(hint or rename)
         if refused:
             number = counted(len(refused), "record")
             parts.append(f"{number} without a sequence: {first_ten(refused)}")
@@ -148,7 +184,11 @@ def join(
             file=characters.title,
         )
     rows = np.array([place.get(name, -1) for name in ids])
-    return [_spread(column, rows) for column in characters.columns]
+    columns = [_spread(column, rows) for column in characters.columns]
+    if not left_out:
+        return columns
+    said = f", {counted(left_out, 'sequence')} without a record left out"
+    return [replace(column, reason=column.reason + said) for column in columns]
 
 
 def _spread(column: Column, rows: np.ndarray) -> Column:

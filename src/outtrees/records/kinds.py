@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outtrees.records.column import Column, quoted
-from outtrees.records.dates import look_like_dates, read_dates
+from outtrees.records.dates import are_years, look_like_dates, read_dates
 from outtrees.records.names import names_age, names_date, names_units
 from outtrees.records.numbers import as_numbers, first_not, is_number
 from outtrees.records.sequences import align, looks_like_dna
@@ -21,7 +21,7 @@ def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, st
     """Return the kind of a column and the reason; the first rule that fits decides.
 
     1. No value, or one only: ignored, it tells no record from another.
-    2. All cells calendar dates (2020-03-05, 2020-03, 05.03.2020): date.
+    2. All cells calendar dates (2020-03-05, 2020-03, 05.03.2020, 2009–2013): date.
     3. All cells numbers: date if the name says when (date, onset, day, sampling_time, …);
        continuous if some have decimals or they are ages; if the name is that of a unit (family_id,
        ward, tract, …) or they are written as codes (0042, 39005970100), categorical if a tenth of
@@ -62,7 +62,7 @@ def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, st
 def _number_kind(name: str, cells: list[str], recur: bool, some: bool) -> tuple[str, str]:
     values = np.array([float(cell) for cell in cells])
     if names_date(name):
-        return "date", "numbers, called a date"
+        return "date", "years" if are_years(cells) else "numbers, called a date"
     if (values != np.round(values)).any():
         return "continuous", "numbers with decimals"
     if names_age(name) and len(values) > 2:
@@ -100,6 +100,7 @@ def make_column(
     kind: str,
     reason: str,
     missing: frozenset[str],
+    day_first: bool | None = None,
 ) -> Column:
     """Return the column as the kind asked for, or say which cell does not fit."""
     present = [row for row, cell in enumerate(cells) if cell not in missing]
@@ -109,7 +110,7 @@ def make_column(
         values = as_numbers(cells, present)
         return Column(name, kind, values[:, None], None, text, reason=reason)
     if kind == "date":
-        dates = read_dates(table, name, cells, present)
+        dates = read_dates(table, name, cells, present, day_first)
         return Column(
             name,
             kind,

@@ -14,19 +14,23 @@ from outtrees.records.numbers import is_number
 from outtrees.records.sequences import check_unique
 from outtrees.records.table import delimited_rows
 
+_UNKNOWN = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?", ".")
+
 
 def read_matrix(
     path: str | os.PathLike[str],
     *,
     encoding: str = "utf-8",
     max_bytes: int = MAX_BYTES,
+    unknown: bool = False,
 ) -> tuple[tuple[str, ...], Array]:
     """Return identities (T,) and matrix (T, T) of a CSV or TSV file with names on two sides.
 
     The first row and the first column name the records; entry [u, v] stands in the row of u and
     the column of v, so a matrix of log-weights has children in rows and parents in columns.
     Columns are put in the order of the rows. "-inf" is allowed (a parent that is ruled out);
-    empty cells are allowed on the diagonal only, and become 0.
+    empty cells are allowed on the diagonal, and become 0. If ``unknown``, other cells may be empty
+    or NA as well, and become NaN: distances that were not measured.
 
     Raises
     ------
@@ -56,22 +60,26 @@ def read_matrix(
         try:
             matrix[u] = row[1:]
         except ValueError:
-            matrix[u] = _row(source.name, line, row[1:], down[u], across)
+            matrix[u] = _row(source.name, line, row[1:], down[u], across, unknown)
         if np.isnan(matrix[u]).any() or (matrix[u] == np.inf).any():
-            matrix[u] = _row(source.name, line, row[1:], down[u], across)
+            matrix[u] = _row(source.name, line, row[1:], down[u], across, unknown)
     if down != across:
         place = {name: v for v, name in enumerate(across)}
         matrix = matrix[:, [place[name] for name in down]]
     return tuple(down), matrix
 
 
-def _row(title: str, line: int, cells: Sequence[str], name: str, across: Sequence[str]) -> Array:
-    """Return the numbers of a row that has an empty diagonal, or refuse it by name."""
+def _row(
+    title: str, line: int, cells: Sequence[str], name: str, across: Sequence[str], unknown: bool
+) -> Array:
+    """Return the numbers of a row that has empty cells, or refuse it by name."""
     numbers = np.zeros(len(cells))
     for v, cell in enumerate(cells):
         cell = cell.strip()
         if is_number(cell) and float(cell) < np.inf:
             numbers[v] = float(cell)
+        elif unknown and across[v] != name and cell in _UNKNOWN:
+            numbers[v] = np.nan
         elif cell or across[v] != name:
             raise RecordsError(
                 f"{title} line {line}, column {quoted(across[v])}: a number or -inf is expected, "

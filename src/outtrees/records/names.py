@@ -121,7 +121,7 @@ def date_rank(name: str) -> int:
     return 3
 
 
-_BEGINS = ("onset", "symptom", "rash", "illness", "infect", "exposure", "birth", "born")
+_BEGINS = ("onset", "symptom", "rash", "illness", "infect", "exposure")
 _SAMPLES = ("sampl", "collect", "specimen", "swab", "isolate")
 _REPORTS = ("report", "diagnos", "notif", "confirm", "registr", "admi")
 _ENDS = ("end", "recover", "death", "dead", "died", "discharg", "outcome", "remov", "until", "last",

@@ -34,9 +34,11 @@ def read_records(
     kinds: Mapping[str, str] | None = None,
     sequences: str | os.PathLike[str] | Mapping[Any, str] | None = None,
     unsequenced: str = "error",
+    extra_sequences: str = "error",
     places: Mapping[str, Sequence[str]] | None = None,
     place_end: Sequence[str] = (),
     tracks: bool = True,
+    day_first: bool | None = None,
     missing: Iterable[str] = MISSING,
     unique_within: str = "table",
     encoding: str = "utf-8",
@@ -65,11 +67,14 @@ def read_records(
         related), "ignore". Columns not named get a kind by the rules below.
     sequences : path or mapping, optional
         Aligned FASTA or NEXUS, or identity → text ("" for a record without), joined by identity:
-        to the name as it is, to the first word of a FASTA header, or to a NEXUS name with blanks
-        for underscores. A sequence that belongs to no record is an error.
+        to the name as it is, to the first word of a FASTA header or what stands in it before the
+        first bar (name|…|2020-03-05), or to a NEXUS name with blanks for underscores. Dates in
+        such headers are used if the table has none.
     unsequenced : {"error", "missing"}
         What to do about records that `sequences` do not name: refuse them, or take all their sites
         as unread.
+    extra_sequences : {"error", "ignore"}
+        What to do about sequences that belong to no record: refuse them, or leave them out.
     places : mapping of str to sequence of str, optional
         From the name of a place to the two or three columns that hold its coordinates. By default
         found by name: x and y (and z; also easting and northing, x_coord, xpixel, utm_x, …), lat
@@ -82,6 +87,8 @@ def read_records(
     tracks : bool
         Whether a long table, one row for each object and frame, becomes one record for each object;
         see `outtrees.records.tracks.find_tracks`. A note says that it did.
+    day_first : bool, optional
+        Whether 05/03/2020 is in March (or in May), where no cell of its column shows it.
     missing : iterable of str
         Cells that mean "not known".
     unique_within : {"table", "group"}
@@ -141,6 +148,7 @@ def read_records(
         raise RecordsError("source is None; give a path, a data frame or a mapping of columns")
     for name, value, choices in (
         ("unsequenced", unsequenced, ("error", "missing")),
+        ("extra_sequences", extra_sequences, ("error", "ignore")),
         ("unique_within", unique_within, ("table", "group")),
     ):
         if value not in choices:
@@ -158,11 +166,16 @@ def read_records(
     else:
         check_columns(asked, [*contents.names, *names], contents.title)
         where = dict(places or {})
-        records = from_table(contents, id, asked, where, absent, unique_within, place_end, tracks)
+        records = from_table(
+            contents, id, asked, where, absent, unique_within, place_end, tracks, day_first
+        )
     if found is None:
         return records
     hint = _id_hint(contents, found.names) if isinstance(contents, Table) else ""
-    return _joined(records, found, join(found, records.ids, hint, unsequenced), asked)
+    if any(column.kind == "date" for column in records.columns):
+        found = found._replace(columns=[c for c in found.columns if c.kind != "date"])
+    new = join(found, records.ids, hint, unsequenced, extra_sequences)
+    return _joined(records, found, new, asked)
 
 
 def read_cells(
