@@ -32,8 +32,7 @@ def experiment(name: str) -> Callable[..., Path]:
     """
     if name not in EXPERIMENTS:
         raise ValueError(
-            f"the name of an experiment is expected, one of {', '.join(EXPERIMENTS)}, but got "
-            f"{name!r}."
+            f"the name of an experiment must be one of {', '.join(EXPERIMENTS)}; got {name!r}."
         )
     # Imported when asked for: pictures need matplotlib.
     run: Callable[..., Path]

@@ -106,7 +106,7 @@ def read_characters(path: Path) -> CharacterMatrix:
         columns = [_codes(column) for column in cells]
     else:
         raise RecordsError(
-            f"{source.name}: a matrix of characters is expected as {', '.join(TABLES + NEXUS)}; "
+            f"{source.name}: a matrix of characters must be a file of {', '.join(TABLES + NEXUS)}; "
             "convert it to CSV with species in the first column"
         )
     if not columns:
@@ -125,17 +125,16 @@ def matrices_in(data: Path) -> list[CharacterMatrix]:
         matrix = read_characters(data)
         if not matrix.labels:
             raise RecordsError(
-                f"{matrix.name} has no character that can be a label: {_KNOWN} known cells and two "
-                f"states of {_CLASS} species each are expected, and another character that varies"
+                f"{matrix.name}: a character that can be a label must have {_KNOWN} known cells "
+                f"and two states of {_CLASS} species each, beside another that varies; got none"
             )
         return [matrix]
     files = sorted(file for suffix in TABLES for file in data.rglob(f"*{suffix}"))
     found = [matrix for file in files if (matrix := read_characters(file)) and matrix.labels[1:]]
     if not found:
         raise RecordsError(
-            f"a folder with matrices in CSV or TSV files is expected, but {str(data)!r} has none "
-            f"with two characters that can be labels ({_KNOWN} known cells, two states of "
-            f"{_CLASS} species each)"
+            f"{str(data)!r} must have matrices in CSV or TSV files, each with two characters that "
+            f"can be labels ({_KNOWN} known cells, two states of {_CLASS} species each); got none"
         )
     return found
 

@@ -223,7 +223,7 @@ class DirichletProcessMixture(DensityMixin, BaseEstimator):
         records = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         if not 0 <= self.n_warmup < self.n_sweeps or self.thin < 1:
             raise ValueError(
-                "n_warmup is expected to be less than n_sweeps, and thin at least 1, but got "
+                "n_warmup must be less than n_sweeps, and thin at least 1; got "
                 f"n_sweeps={self.n_sweeps}, n_warmup={self.n_warmup}, thin={self.thin}."
             )
         rng = as_generator(self.random_state)

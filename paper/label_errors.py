@@ -135,7 +135,7 @@ def outcome(
     """
     misses = (votes[:, validation].argmax(axis=2) != y[validation]).sum(axis=1)
     if not len(misses):
-        raise ValueError("a method with at least one setting that can be fitted is expected")
+        raise ValueError("a method must have at least one setting that can be fitted; got none")
     tied = votes[misses == misses.min()][:, test]
     return {
         "n_settings": len(votes),

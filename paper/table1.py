@@ -44,7 +44,7 @@ def records(name: str, quick: bool = False) -> Array:
         X = np.array(loaders[kind](subset="paper").data, dtype=np.float64)
     else:
         known = ", ".join([*SETS, *SPREAD])
-        raise ValueError(f"a data set among {known} is expected, but got {name!r}.")
+        raise ValueError(f"a data set must be one of {known}; got {name!r}.")
     X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
     if spread:
         rng = np.random.default_rng(seed_of("table1", name, "spread"))

@@ -317,7 +317,7 @@ def test_marks_of_unknown_cells(outtrees, write):
 
 
 def test_a_table_is_no_model(refused, table):
-    assert "this is no model of outtrees" in refused("show", table)
+    assert "this is not a model of outtrees" in refused("show", table)
 
 
 def test_a_sample_is_csv(refused, table, tmp_path):

@@ -61,11 +61,11 @@ def test_values_of_known_rows():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: load_heart(subset="papers"), "subset is expected to be 'all' or 'paper'"),
-        (lambda: load_diabetes(zeros="drop"), "zeros is expected to be 'keep' or 'nan'"),
-        (lambda: make_spiral(0), "n is expected to be an integer >= 1, but got 0"),
-        (lambda: make_spiral(True), "n is expected to be an integer"),
-        (lambda: make_spiral(noise=-1), "noise is expected to be a number >= 0"),
+        (lambda: load_heart(subset="papers"), "subset must be 'all' or 'paper'"),
+        (lambda: load_diabetes(zeros="drop"), "zeros must be 'keep' or 'nan'"),
+        (lambda: make_spiral(0), "n must be an integer >= 1; got 0"),
+        (lambda: make_spiral(True), "n must be an integer"),
+        (lambda: make_spiral(noise=-1), "noise must be a number >= 0"),
         (lambda: make_spiral(random_state="x"), "random_state must be None"),
     ],
 )

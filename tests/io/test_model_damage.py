@@ -221,7 +221,9 @@ def test_json_that_is_none(good, loading):
         header["__metadata__"]["outtrees"] = '{"sha256":"' + "0" * 64 + '","model":NaN,"format":1}'
 
     for change in (no_json, deep_json, nan):
-        with pytest.raises(ModelFileError, match="no model of outtrees: its header cannot be read"):
+        with pytest.raises(
+            ModelFileError, match="not a model of outtrees: its header cannot be read"
+        ):
             loading(rewritten(good, lambda about: None, change))
 
 
@@ -249,7 +251,7 @@ def test_joblib_is_refused(tmp_path, compress):
     path = tmp_path / "model"
     joblib.dump(Trap(str(tmp_path / "sprung")), path, compress=compress)
     with pytest.raises(
-        ModelFileError, match=r"pickles can run code and are refused|no model of out"
+        ModelFileError, match=r"pickles can run code and are refused|not a model of out"
     ):
         load(path)
     assert not (tmp_path / "sprung").exists()
@@ -271,7 +273,7 @@ def test_other_files_are_refused(loading, data):
 def test_safetensors_of_others_are_refused(loading):
     from safetensors.numpy import save as serialise
 
-    with pytest.raises(ModelFileError, match="this is no model of outtrees"):
+    with pytest.raises(ModelFileError, match="this is not a model of outtrees"):
         loading(serialise({"a": np.zeros(3)}))
 
 

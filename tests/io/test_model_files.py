@@ -238,8 +238,8 @@ def test_other_tools_can_look_inside(tmp_path):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (3, "^a mutation or an estimator is expected, but got int"),
-        ([1], "^a mutation or an estimator is expected, but got list"),
+        (3, "must be a mutation or an estimator; got int"),
+        ([1], "must be a mutation or an estimator; got list"),
         (KernelMutation(kernel=lambda a, b: 1.0), r"^KernelMutation\.kernel is a function, which"),
         (OutTreeDensity(KernelMutation(max)), r"^OutTreeDensity\.mutation\.kernel is a builtin_f"),
         (OutTreeDensity({"a": [b""]}), r"^OutTreeDensity\.mutation\['a'\]\[0\] is a bytes, which"),

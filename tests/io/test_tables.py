@@ -57,5 +57,5 @@ def test_read_back_as_records(tmp_path):
 
 
 def test_unequal_columns_are_refused():
-    with pytest.raises(ValueError, match=r"one length, but they have 1 \('a'\), 2 \('b'\)"):
+    with pytest.raises(ValueError, match=r"equally long; got 1 \('a'\), 2 \('b'\)"):
         to_csv({"a": [1], "b": [1, 2]})

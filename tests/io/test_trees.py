@@ -195,14 +195,14 @@ def test_what_is_written_is_read(n_roots):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], []), "expected to have records, but there are none"),
-        ((["a", "b"], [-1]), r"2 whole numbers, one for each record, but got .* \(1,\)"),
-        ((["a"], [-1.0]), "whole numbers, .* float64"),
-        ((["a", "a"], [-1, 0]), "identities are expected to differ"),
-        ((["a", "b"], [-1, 2]), "between −1 .* and 1, but they range from -1 to 2"),
-        ((["a", "b", "c"], [-1, 2, 1]), "2 records go around in circles; the first of them is 'b'"),
-        ((["a", "b"], [-1, 0], [1]), r"supports are expected as 2 finite numbers .* shape \(1,\)"),
-        ((["a", "b"], [-1, 0], None, [0, np.inf]), "dates are expected .* with infinities"),
+        (([], []), "must have at least one record; got none"),
+        ((["a", "b"], [-1]), r"2 integers, one for each record; got .* \(1,\)"),
+        ((["a"], [-1.0]), "integers, .* float64"),
+        ((["a", "a"], [-1, 0]), "identities must differ; got some twice"),
+        ((["a", "b"], [-1, 2]), "between -1 .* and 1; got -1 to 2"),
+        ((["a", "b", "c"], [-1, 2, 1]), "a cycle above 2 records, the first of them 'b'"),
+        ((["a", "b"], [-1, 0], [1]), r"supports must be 2 finite numbers .* shape \(1,\)"),
+        ((["a", "b"], [-1, 0], None, [0, np.inf]), "dates must be .* with infinities"),
     ],
 )
 def test_refused_trees(arguments, message):

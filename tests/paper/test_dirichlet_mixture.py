@@ -204,5 +204,5 @@ def test_density_integrates_to_one_in_the_units_of_the_data():
 
 
 def test_chains_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="n_warmup is expected to be less than n_sweeps"):
+    with pytest.raises(ValueError, match="n_warmup must be less than n_sweeps"):
         DirichletProcessMixture(n_sweeps=10, n_warmup=10).fit(np.eye(3))

@@ -77,24 +77,24 @@ def test_a_folder_of_matrices(tmp_path):
     (tmp_path / "newts" / "characters.csv").write_text("char,label\nc1,tail\nc2,crest\n")
     assert [m.name for m in matrices_in(tmp_path)] == ["crabs", "newts"]
     (tmp_path / "none").mkdir()
-    with pytest.raises(RecordsError, match="a folder with matrices in CSV or TSV files"):
+    with pytest.raises(RecordsError, match="must have matrices in CSV or TSV files"):
         matrices_in(tmp_path / "none")
 
 
 def test_refusals(tmp_path):
     file = tmp_path / "matrix.xyz"
     file.write_text("a,b\n1,2\n")
-    with pytest.raises(RecordsError, match=r"expected as \.csv"):
+    with pytest.raises(RecordsError, match=r"must be a file of \.csv"):
         read_characters(file)
     names = tmp_path / "names.csv"
     names.write_text("taxon\na\nb\n")
     with pytest.raises(RecordsError, match="no discrete characters"):
         read_characters(names)
     constant = write_csv(tmp_path / "constant.csv", np.zeros((20, 3)))
-    with pytest.raises(RecordsError, match="constant has no character that can be a label"):
+    with pytest.raises(RecordsError, match="constant: a character that can be a label must have"):
         experiment("figure4")(tmp_path / "out", quick=True, data=constant)
     alone = write_csv(tmp_path / "alone.csv", np.tile([[0.0, 0.0], [1.0, 0.0]], (7, 1)))
-    with pytest.raises(RecordsError, match="alone has no character that can be a label"):
+    with pytest.raises(RecordsError, match="alone: a character that can be a label must have"):
         matrices_in(alone)  # there is nothing to tell it from
 
 

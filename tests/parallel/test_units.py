@@ -171,7 +171,7 @@ def test_damaged_folders_are_refused(tmp_path):
         folder.read("a")
     for damage in ("{", "[]", json.dumps({"format": 1})):
         (tmp_path / "run.json").write_text(damage)
-        with pytest.raises(RunFolderError, match=r"run\.json' is damaged or none of this program"):
+        with pytest.raises(RunFolderError, match=r"run\.json' is damaged, or another program"):
             RunFolder(tmp_path, "data", {})
     (tmp_path / "run.json").unlink()
     with pytest.raises(RunFolderError, match=r"has 'units' in it but no 'run\.json'"):

@@ -89,7 +89,7 @@ def load_diabetes(*, subset: str = "all", zeros: str = "keep") -> Bunch:
     names, rows = _table("diabetes.csv")
     data = np.array([[_number(cell) for cell in row[:-1]] for row in rows])
     if zeros not in ("keep", "nan"):
-        raise ValueError(f"zeros is expected to be 'keep' or 'nan', but got {zeros!r}.")
+        raise ValueError(f"zeros must be 'keep' or 'nan'; got {zeros!r}.")
     if zeros == "nan":
         measured = [names.index(name) for name in _NOT_ZERO]
         data[:, measured] = np.where(data[:, measured] == 0, np.nan, data[:, measured])
@@ -146,7 +146,7 @@ def _number(cell: str) -> float:
 
 def _chosen(subset: str, paper: NDArray[np.bool_]) -> NDArray[np.bool_]:
     if subset not in ("all", "paper"):
-        raise ValueError(f"subset is expected to be 'all' or 'paper', but got {subset!r}.")
+        raise ValueError(f"subset must be 'all' or 'paper'; got {subset!r}.")
     return paper if subset == "paper" else np.ones_like(paper)
 
 

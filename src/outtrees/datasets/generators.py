@@ -120,7 +120,7 @@ def make_spiral(n: int = 534, noise: float = 0.05, random_state: Any = 0) -> Flo
     rng = as_generator(random_state)
     n = _count("n", n)
     if not (isinstance(noise, (int, float, np.number)) and 0 <= noise < np.inf):
-        raise ValueError(f"noise is expected to be a number >= 0, but got {noise!r}.")
+        raise ValueError(f"noise must be a number >= 0; got {noise!r}.")
     t = rng.uniform(2 * np.pi, 6 * np.pi, size=n)
     curve = np.column_stack([10 * np.cos(t) / t, -10 * np.sin(t) / t, t / (4 * np.pi)])
     return curve + noise * rng.standard_normal(curve.shape)
@@ -128,5 +128,5 @@ def make_spiral(n: int = 534, noise: float = 0.05, random_state: Any = 0) -> Flo
 
 def _count(name: str, value: object) -> int:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} is expected to be an integer >= 1, but got {value!r}.")
+        raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
     return int(value)

@@ -48,7 +48,7 @@ def make_outbreak(
     """
     if n_cases < n_introductions or n_introductions < 1:
         raise ValueError(
-            f"n_cases={n_cases} is expected to be at least n_introductions={n_introductions} ≥ 1"
+            f"n_introductions must be from 1 to n_cases={n_cases}; got {n_introductions}"
         )
     rng = np.random.default_rng(random_state)
     wards = ["North", "South", "East", "West", "ICU"]
@@ -127,8 +127,8 @@ def make_line_list(
     """
     if n_cases < 1 or not 0 <= reproduction < 1:
         raise ValueError(
-            f"n_cases ≥ 1 and 0 ≤ reproduction < 1 are expected, or the outbreaks would never end; "
-            f"got {n_cases} and {reproduction}"
+            "n_cases must be at least 1, and reproduction at least 0 and less than 1, or the "
+            f"outbreaks would never end; got {n_cases} and {reproduction}"
         )
     rng = np.random.default_rng(random_state)
     shape = (waiting_mean / waiting_sd) ** 2

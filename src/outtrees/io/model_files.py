@@ -66,7 +66,7 @@ def save(model: Any, path: str | os.PathLike[str], *, classes: Iterable[type] = 
     tree = encoder.encode(model, type(model).__name__)
     if not isinstance(tree, dict) or tree["kind"] not in ("dataclass", "estimator"):
         raise ModelFileError(
-            f"a mutation or an estimator is expected, but got {type(model).__name__}; save those"
+            f"what is saved must be a mutation or an estimator; got {type(model).__name__}"
         )
     text = json.dumps(
         {
@@ -130,7 +130,7 @@ def _loaded(data: bytes, allowed: Mapping[str, type | str]) -> Any:
         about = json.loads(header["__metadata__"]["outtrees"], parse_constant=_no_constant)
         format_ = about["format"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ModelFileError("this is no model of outtrees: its header cannot be read") from None
+        raise ModelFileError("this is not a model of outtrees: its header cannot be read") from None
     if not isinstance(format_, int) or format_ > FORMAT:
         raise ModelFileError(
             f"written by format {str(format_)[:20]}; this version reads <= {FORMAT}; upgrade "
@@ -172,12 +172,12 @@ def _checksum_place(data: bytes) -> tuple[int, bytes]:
     """Return where the checksum stands, and what it is."""
     size = int.from_bytes(data[:8], "little")
     if data[8:9] not in (b"", b"{"):  # a table, a picture
-        raise ModelFileError(f"this is no model of outtrees, or {_DAMAGED}")
+        raise ModelFileError(f"this is not a model of outtrees, or {_DAMAGED}")
     if len(data) < 8 or size > len(data) - 8:
         raise ModelFileError(_DAMAGED)
     found = list(_CHECKSUM.finditer(data, 8, 8 + size))
     if len(found) != 1:
-        raise ModelFileError(f"this is no model of outtrees, or {_DAMAGED}")
+        raise ModelFileError(f"this is not a model of outtrees, or {_DAMAGED}")
     return found[0].start(1), found[0][1]
 
 

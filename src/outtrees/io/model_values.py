@@ -262,5 +262,5 @@ class Decoder:
     @staticmethod
     def _list(items: Any) -> list[Any]:
         if not isinstance(items, list):
-            raise ModelFileError("a list is expected where items are")
+            raise ModelFileError("items must be a list")
         return items

@@ -38,7 +38,7 @@ class Table(Mapping[str, list[Any]]):
         self._columns = {name: list(cells) for name, cells in columns.items()}
         lengths = {len(cells) for cells in self._columns.values()}
         if len(lengths) > 1:
-            raise ValueError(f"columns of a table are expected to be equally long; got {lengths}")
+            raise ValueError(f"columns of a table must be equally long; got {sorted(lengths)}")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def to_csv(columns: Mapping[str, Sequence[Any]], *, delimiter: str = ",") -> str
     lengths = {len(cells) for cells in columns.values()}
     if len(lengths) > 1:
         raise ValueError(
-            "columns are expected to have one length, but they have "
+            "columns of a table must be equally long; got "
             + ", ".join(f"{len(cells)} ({name!r})" for name, cells in columns.items())
         )
     # Not csv.writer: that of Python 3.11 leaves a lone carriage return without quotation marks,

@@ -112,26 +112,25 @@ def check_tree(
     T = len(names)
     above = np.asarray(parents)
     if T == 0:
-        raise ValueError("a tree is expected to have records, but there are none")
+        raise ValueError("a tree must have at least one record; got none")
     if above.shape != (T,) or above.dtype.kind not in "iu":
         raise ValueError(
-            f"parents are expected as {T} whole numbers, one for each record, but got an array of "
-            f"shape {above.shape} and type {above.dtype}"
+            f"parents must be {T} integers, one for each record; got an array of shape "
+            f"{above.shape} and type {above.dtype}"
         )
     if len(set(names)) != T:
-        raise ValueError("identities are expected to differ, but some repeat; rename them")
+        raise ValueError("identities must differ; got some twice. Rename them")
     if above.min() < -1 or above.max() >= T:
         raise ValueError(
-            f"parents are expected between −1 (a root) and {T - 1}, but they range from "
-            f"{above.min()} to {above.max()}"
+            f"parents must lie between -1 (a root) and {T - 1}; got {above.min()} to {above.max()}"
         )
     tree = Tree(names, above.astype(np.intp), _floats("supports", supports, T), _days(dates, T))
     _, reached = roots_and_order(tree.parents, tree.children)
     if len(reached) < T:
         lost = min(set(range(T)) - set(reached))
         raise ValueError(
-            f"parents are expected to lead to a root, but {T - len(reached)} records go around in "
-            f"circles; the first of them is {names[lost][:60]!r}"
+            f"parents must lead to a root; got a cycle above {T - len(reached)} records, the first "
+            f"of them {names[lost][:60]!r}"
         )
     return tree
 
@@ -142,7 +141,7 @@ def _floats(name: str, values: ArrayLike | None, T: int) -> NDArray[np.float64] 
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (T,) or np.isinf(array).any():
         raise ValueError(
-            f"{name} are expected as {T} finite numbers (NaN where unknown), but got shape "
+            f"{name} must be {T} finite numbers (NaN where unknown); got shape "
             f"{array.shape}{' with infinities' if np.isinf(array).any() else ''}"
         )
     return array

@@ -97,8 +97,8 @@ class RunFolder:
         except (ValueError, TypeError):
             pass
         raise RunFolderError(
-            f"{str(file)!r} is damaged or none of this program; name another folder, or delete "
-            "this one"
+            f"{str(file)!r} is damaged, or another program wrote it; name another folder, or "
+            "delete this one"
         )
 
     def _refuse_other(

@@ -179,7 +179,9 @@ def plot_log_likelihoods(values: ArrayLike, *, ax: Any = None) -> Any:
     """
     trace = np.asarray(values, dtype=np.float64)
     if trace.ndim != 1 or np.isnan(trace).any():
-        raise ValueError(f"expected one log-likelihood per iteration, none NaN; got {trace!r}")
+        raise ValueError(
+            f"log-likelihoods must be one number per iteration, none NaN; got {trace!r}"
+        )
     ax = new_axes() if ax is None else ax
     ax.plot(np.arange(len(trace)), trace, ".-", color="C0")
     ax.xaxis.get_major_locator().set_params(integer=True)

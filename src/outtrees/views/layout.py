@@ -90,8 +90,8 @@ def check_parents(parents: ArrayLike, n_records: int | None = None) -> NDArray[n
     wrong = np.flatnonzero((array < -1) | (array >= len(array)))
     if wrong.size:
         raise ValueError(
-            f"the parent of record {wrong[0]} is {array[wrong[0]]}; expected -1 (a root) or a "
-            f"record from 0 to {len(array) - 1}"
+            f"a parent must be -1 (a root) or a record from 0 to {len(array) - 1}; got "
+            f"{array[wrong[0]]} for record {wrong[0]}"
         )
     return array.astype(np.intp)
 
@@ -124,8 +124,8 @@ def tree_columns(
     if np.isinf(across).any():
         record = int(np.flatnonzero(np.isinf(across))[0])
         raise ValueError(
-            f"the date of record {record} is {across[record]}; expected a number of days, or NaN "
-            "if it is unknown"
+            f"dates must be numbers of days, NaN where unknown; got {across[record]} for record "
+            f"{record}"
         )
     known = across[~np.isnan(across)]
     earliest = float(known.min()) if known.size else 0.0

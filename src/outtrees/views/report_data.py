@@ -211,8 +211,8 @@ def _check(data: ReportData) -> None:
     for column in data.columns:
         if column.kind not in KINDS:
             raise ValueError(
-                f"column {visible(column.name)!r} has the kind {column.kind!r}; expected one of "
-                f"{', '.join(KINDS)}"
+                f"the kind of column {visible(column.name)!r} must be one of {', '.join(KINDS)}; "
+                f"got {column.kind!r}"
             )
         parts[f"values of column {visible(column.name)!r}"] = column.values
         parts[f"text of column {visible(column.name)!r}"] = column.text
@@ -221,7 +221,7 @@ def _check(data: ReportData) -> None:
             raise ValueError(f"{name} must have one entry per record; got {len(part)} for {T}")
     for name in ("root_probability", "expected_children", "log_density", "trace"):
         if np.isnan(np.asarray(getattr(data, name), dtype=float)).any():
-            raise ValueError(f"{name} holds NaN; expected numbers")
+            raise ValueError(f"{name} must hold numbers; got NaN")
     check_parents(data.mode, T)
     _check_edges(data, check_parents(data.consensus, T))
 
@@ -234,7 +234,7 @@ def _check_edges(data: ReportData, consensus: NDArray[np.intp]) -> None:
     for edge in data.edges:
         name = f"edge {edge.child} from {edge.parent}"
         if not (0 <= edge.child < T and -1 <= edge.parent < T and edge.child != edge.parent):
-            raise ValueError(f"{name}: expected two different records from 0 to {T - 1}, or -1")
+            raise ValueError(f"{name}: must join two different records from 0 to {T - 1}, or -1")
         if (edge.child, edge.parent) in seen:
             raise ValueError(f"{name} is listed twice; list each candidate parent once")
         seen.add((edge.child, edge.parent))
@@ -242,8 +242,8 @@ def _check_edges(data: ReportData, consensus: NDArray[np.intp]) -> None:
             raise ValueError(f"{name}: support must lie between 0 and 1; got {edge.support}")
         if len(edge.evidence) != len(data.evidence_names) or any(map(math.isnan, edge.evidence)):
             raise ValueError(
-                f"{name}: expected {len(data.evidence_names)} numbers of evidence, one for each "
-                f"of evidence_names; got {edge.evidence}"
+                f"{name}: evidence must be {len(data.evidence_names)} numbers, one for each of "
+                f"evidence_names; got {edge.evidence}"
             )
         supported[edge.child] |= edge.parent == consensus[edge.child]
     if not supported.all():
