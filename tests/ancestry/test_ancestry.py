@@ -351,6 +351,30 @@ def test_no_columns_and_no_tree_are_refused():
         Ancestry(id="id").fit({"id": ["a", "b", "c"]}, log_weights=weights)
 
 
+def test_errors_without_a_tree_carry_identities_and_options():
+    """Also within groups, where the sum over trees has numbers of its own, and on candidates."""
+    table = {"id": list("abcde"), "herd": ["x", "y", "x", "y", "y"], "w": list("pqpqp")}
+    kinds = {"herd": "group", "w": "categorical"}
+    apart = [("b", "d"), ("b", "e"), ("d", "b"), ("d", "e"), ("e", "b")]
+    for candidates in ("dense", "knn"):
+        with pytest.raises(NoSpanningTreeError, match=r"\(record 'b'; record 'd'\)") as caught:
+            Ancestry(kinds=kinds, forbidden=apart, candidates=candidates).fit(table)
+        assert caught.value.cause == "separate groups"
+        assert caught.value.groups == (("b",), ("d",))
+        assert [option.name for option in caught.value.options] == ["roots", "strict_dates"]
+    known = {"a": "c", "b": None, "d": "b", "e": "b"}
+    rootless = Ancestry(kinds=kinds, known_parents=known, forbidden=[("c", "a")], roots="any")
+    found = rootless.fit(table)
+    with pytest.raises(NoSpanningTreeError, match="'a' is not among the possible parents of 'c'"):
+        found.what_if({"c": "a"})
+    for options, words in (
+        ({"root": "a", "known_parents": {"c": None}}, "'c' is known to be a root, but"),
+        ({"known_parents": {"b": "a"}}, "'a' is given as the parent of record 'b', but they are"),
+    ):
+        with pytest.raises(NoSpanningTreeError, match=words):
+            Ancestry(kinds=kinds, **options).fit(table)
+
+
 def test_questions_before_fit_are_refused():
     with pytest.raises(AttributeError, match="not fitted yet"):
         Ancestry().parents()
@@ -393,6 +417,13 @@ def test_later_places_are_measured_from_the_same_centre(order):
     (cells,) = values_like(found.fitted, later, DateOptions())
     # In km; centred elsewhere, the scale of a degree of longitude differs by 1e-4 at most here.
     np.testing.assert_allclose(cells, found.column_values_[0][4:], atol=0.01)
+
+
+def test_new_places_are_written_as_the_fitted_ones():
+    table = {"id": list("abcd"), "lat": [50.0, 50.1, 50.2, 50.4], "lon": [7.0, 7.3, 7.1, 7.6]}
+    found = Ancestry(id="id").fit(table)
+    with pytest.raises(RecordsError, match="plane coordinates in the new records but latitudes"):
+        found.place({"id": ["n"], "x": [50.1], "y": [7.2]})
 
 
 def test_waits_between_calendar_dates_are_told_in_days():

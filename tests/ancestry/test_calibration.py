@@ -166,9 +166,9 @@ def test_groups_that_cannot_obey_are_named_and_noisy_exponents_told(monkeypatch)
     star = Ancestry(id="id", kinds=kinds, forbidden=forbidden).fit(table)
     told = {name: parent for name, parent in parents.items() if not name.startswith("g1")}
     told["g1_1"] = "g1_0"
-    with pytest.raises(NoSpanningTreeError, match="among the relatives of 'g1_0': no out-tree"):
+    with pytest.raises(NoSpanningTreeError, match="among the relatives of 'g1_0' in which every"):
         star.limited_parents(2, n_sweeps=20)
-    with pytest.raises(NoSpanningTreeError, match="among the relatives of 'g1_0': no out-tree"):
+    with pytest.raises(NoSpanningTreeError, match="among the relatives of 'g1_0' in which every"):
         star.calibrate(told, max_children=2)
     monkeypatch.setattr("outtrees.ancestry.calibration._MUCH_ERROR", 0.0)
     plain = Ancestry(id="id", kinds=kinds).fit(table)

@@ -25,6 +25,7 @@ from scipy.special import logsumexp
 from outtrees._common.arguments import as_count
 from outtrees.ancestry.constraints import known_parents, named
 from outtrees.ancestry.learning import Roots
+from outtrees.ancestry.limited_children import no_limited_tree
 from outtrees.ancestry.posterior import Posterior, trees_of
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.errors import NoSpanningTreeError, Option, RecordsError
@@ -91,7 +92,7 @@ def _check_limit(posterior: Posterior, known: Mapping[int, int], max_children: i
     try:
         _ = posterior.best_trees.given(known).log_z
     except NoSpanningTreeError as error:
-        raise named(error, posterior.records) from error
+        raise named(error, posterior.records.ids) from error
     children = Counter(v for v in known.values() if v >= 0)
     for v, number in children.most_common(1):
         if number > max_children:
@@ -265,7 +266,7 @@ def learn_limited_exponents(
     max_children: int,
     random_state: np.random.Generator,
     *,
-    names: Sequence[str],  # of the records, for what cannot be
+    names: Sequence[str],  # of the records, for errors
     n_sweeps: int = 500,
     roots: Roots = "single",
     log_introduction: float = 0.0,
@@ -298,8 +299,8 @@ def learn_limited_exponents(
                 free = _sampled(group, trees, sides, {}, *how)
                 told = _sampled(group, trees, sides, group.known, *how)
             except NoSpanningTreeError as error:
-                first = names[group.records[0]]
-                raise NoSpanningTreeError(f"among the relatives of {first!r}: {error}") from error
+                ids = [names[row] for row in group.records]
+                raise no_limited_tree(error, ids, max_children) from error
             slope = slope + exponents * (told.mean - free.mean)
             curvature = curvature + np.outer(exponents, exponents) * (free.cov - told.cov)
         x = x + np.clip(np.linalg.solve(_at_least(curvature), slope), -_STEP, _STEP)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,27 +11,13 @@ from numpy.typing import NDArray
 from outtrees._common.cycles import cycle_of
 from outtrees.ancestry.columns import ModelColumn
 from outtrees.candidates import Constraints
-from outtrees.errors import Message, NoSpanningTreeError, Option, RecordsError
+from outtrees.errors import NoSpanningTreeError, Option, RecordsError
 from outtrees.models.columns import Waiting
 from outtrees.records import Records
 
 Array = NDArray[np.float64]
 
-# What the sum over trees says to those who gave it weights, for those who gave a table.
-_WORDS = {
-    "no out-tree spans the records": "no tree is left that reaches every record",
-    "but log_root is -inf there": "which may be no root",
-    "whose log_root is above -inf": "that may be a root",
-}
-_SEVERAL = (
-    "use ",
-    Option("roots", "any"),
-    " if several records may have no parent among the others; else ",
-)
-_REMEDY = (
-    "correct dates, known parents or forbidden pairs, or pass ",
-    Option("strict_dates", False),
-)
+_NAMED, _GROUPS = 8, 3  # records of a group, and groups, that a message lists
 
 
 def row_of(records: Records, identity: Any) -> int:
@@ -45,24 +30,56 @@ def row_of(records: Records, identity: Any) -> int:
         ) from None
 
 
-def named(error: NoSpanningTreeError, records: Records) -> NoSpanningTreeError:
-    """Return the error with identities for the numbers of records, and a remedy in words of tables.
+def named(error: NoSpanningTreeError, ids: Sequence[str]) -> NoSpanningTreeError:
+    """Return an error of the sum over trees in words of the table, with identities and options.
 
-    Within groups the numbers are those of the group, so there they stay.
+    `ids` are the identities of the records in the order in which the error counts them.
     """
-    text = str(error)
-    for ours, theirs in _WORDS.items():
-        text = text.replace(ours, theirs)
-    fact, _, advice = text.partition("; allow ")
-    remedy = Message("; ", *(_SEVERAL * ("roots='any'" in advice)), *_REMEDY) if advice else ""
-    if records.groups is not None and len(np.unique(records.groups)) > 1:
-        return NoSpanningTreeError(fact, remedy)
+    names = [ids[int(number)] for number in error.records]
+    groups = [[ids[int(number)] for number in group] for group in error.groups]
+    several: tuple[str | Option, ...] = ()
+    if error.cause == "separate groups":
+        shown = "; ".join(_listed(group) for group in groups[:_GROUPS])
+        more = f"; and {len(groups) - _GROUPS} more" if len(groups) > _GROUPS else ""
+        fact = (
+            f"no tree reaches every record: {len(groups)} separate groups have no possible parent "
+            f"outside themselves ({shown}{more}); "
+        )
+        several = (
+            "use ",
+            Option("roots", "any"),
+            " if several records may have no parent among the others; else ",
+        )
+    elif error.cause == "excluded roots":
+        fact = (
+            "no tree reaches every record: its root would have to be "
+            f"{_listed(names)}, which may not be a root; "
+        )
+    elif error.cause == "no way to a root":
+        fact = (
+            f"no tree reaches {_listed(names)}: following possible parents never leads to a record "
+            "that may be a root; "
+        )
+    elif error.cause == "excluded edge":
+        fact = f"record {names[1]!r} is not among the possible parents of {names[0]!r}; "
+    else:
+        return error
+    return NoSpanningTreeError(
+        fact,
+        *several,
+        "correct dates, known parents or forbidden pairs, or pass ",
+        Option("strict_dates", False),
+        cause=error.cause,
+        records=names,
+        groups=groups,
+    )
 
-    def identities(found: re.Match[str]) -> str:
-        rows = [int(number) for number in found[2].split(", ")]
-        return f"{found[1]} " + ", ".join(repr(records.ids[row]) for row in rows)
 
-    return NoSpanningTreeError(re.sub(r"(records?) (\d+(?:, \d+)*)", identities, fact), remedy)
+def _listed(names: Sequence[str]) -> str:
+    """Return "records 'a', 'b', …", naming a few."""
+    shown = ", ".join(map(repr, names[:_NAMED]))
+    more = f", … ({len(names)} in all)" if len(names) > _NAMED else ""
+    return f"record{'s' * (len(names) > 1)} {shown}{more}"
 
 
 def known_parents(
@@ -83,8 +100,11 @@ def known_parents(
         known[row] = above
     cycle = cycle_of(known)
     if cycle:
-        names = " ← ".join(repr(records.ids[i]) for i in [*cycle, cycle[0]])
-        raise RecordsError(f"known parents go in a circle: {names}; correct one of them")
+        names = " ← ".join(repr(records.ids[row]) for row in [*cycle, cycle[0]])
+        raise RecordsError(
+            f"known parents go in a circle: {names}; correct one of them",
+            records=[records.ids[row] for row in cycle],
+        )
     return known
 
 

@@ -304,7 +304,7 @@ class Ancestry(BaseEstimator):
             self._posterior: Posterior | None = None
             _ = self.fitted.best_trees.log_z
         except NoSpanningTreeError as error:
-            raise named(error, self.table_) from error
+            raise named(error, self.table_.ids) from error
         main = fit.readings[0]
         self.objectives_ = list(main.objectives)
         self.n_iter_ = main.n_iter
@@ -484,6 +484,7 @@ class Ancestry(BaseEstimator):
             known_parents(records, self.known_parents),
             forbidden_pairs(records, self.forbidden),
             None if self.root is None else row_of(records, self.root),
+            records.ids,
         )
 
     # The posterior -------------------------------------------------------------------------
@@ -669,7 +670,10 @@ class Ancestry(BaseEstimator):
     def what_if(self, parent: Mapping[str, str | None], min_change: float = 0.01) -> Table:
         """Return how supports change if these records had these parents (None: were roots)."""
         known = known_parents(self.records, parent, with_table=False)
-        return support.what_if_table(self.fitted, known, min_change)
+        try:
+            return support.what_if_table(self.fitted, known, min_change)
+        except NoSpanningTreeError as error:
+            raise named(error, self.records.ids) from error
 
     def column_evidence(self, n_shuffles: int = 3, random_state: Any = None) -> Table:
         """Return what each column says about parents: column, gain, error, alone, outliers, used.

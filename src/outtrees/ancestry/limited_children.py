@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees.ancestry.constraints import named
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.support import parents_columns, ranked
-from outtrees.errors import NoSpanningTreeError
+from outtrees.errors import NoSpanningTreeError, Option
 from outtrees.io.tables import Table
 from outtrees.trees.limited import limited_trees
 
@@ -59,12 +61,29 @@ def limited_supports(
                 random_state=rng,
             )
         except NoSpanningTreeError as error:
-            first = posterior.records.ids[rows[0]]
-            raise NoSpanningTreeError(f"among the relatives of {first!r}: {error}") from error
+            raise no_limited_tree(
+                error, [posterior.records.ids[i] for i in rows], max_children
+            ) from error
         edges[listed], edge_errors[listed] = found.edge_frequencies, found.edge_errors
         roots[rows], root_errors[rows] = found.root_frequencies, found.root_errors
         r_hat = max(r_hat, found.r_hat)
     return LimitedSupports(edges, edge_errors, roots, root_errors, r_hat)
+
+
+def no_limited_tree(
+    error: NoSpanningTreeError, ids: Sequence[str], max_children: int
+) -> NoSpanningTreeError:
+    """Return the error that no tree of these records obeys the limit, in words of the table."""
+    if error.cause != "too many children":
+        return named(error, ids)
+    return NoSpanningTreeError(
+        f"no tree was found among the relatives of {ids[0]!r} in which every record "
+        f"has at most {max_children} children; raise ",
+        Option("max_children"),
+        ", or forbid fewer pairs",
+        cause=error.cause,
+        records=[ids[int(number)] for number in error.records],
+    )
 
 
 def limited_table(found: LimitedSupports, posterior: Posterior, min_support: float) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -62,8 +62,17 @@ def constraints(
     known_parents: Mapping[int, int] | None = None,
     forbidden: Iterable[tuple[int, int]] = (),
     root: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> Constraints:
-    """Return the constraints, checked against each other; arguments as for `possible_edges`."""
+    """Return the constraints, checked against each other.
+
+    Arguments as for `possible_edges`; `names` (T,) is what errors call the records, by default
+    their numbers.
+    """
+
+    def called(record: int | None) -> str:
+        return str(record) if names is None or record is None else repr(names[record])
+
     codes = np.zeros(n_samples, dtype=np.intp) if groups is None else np.asarray(groups)
     root_allowed = np.ones(n_samples, dtype=bool)
     parent_of = np.full(n_samples, OPEN, dtype=np.intp)
@@ -76,7 +85,9 @@ def constraints(
     if root is not None:
         if not root_allowed[root]:
             raise NoSpanningTreeError(
-                f"record {root} is given as the root, but forbidden as a root; drop one of the two."
+                f"record {called(root)} is given as the root, but forbidden as a root; drop one of "
+                "the two.",
+                records=[root],
             )
         parent_of[root] = ROOT
         root_allowed[codes == codes[root]] = False
@@ -84,14 +95,16 @@ def constraints(
     for child, parent in known.items():
         if parent < 0 and not root_allowed[child]:
             raise NoSpanningTreeError(
-                f"record {child} is known to be a root, but forbidden as a root, or record {root} "
-                "is given as the one root of its group; drop one of the two."
+                f"record {called(child)} is known to be a root, but forbidden as a root, or record "
+                f"{called(root)} is given as the one root of its group; drop one of the two.",
+                records=[child],
             )
         why = _why_not(child, parent, root, codes, ruled_out) if parent >= 0 else ""
         if why:
             raise NoSpanningTreeError(
-                f"record {parent} is given as the parent of record {child}, but {why}; drop one of "
-                "the two."
+                f"record {called(parent)} is given as the parent of record {called(child)}, but "
+                f"{why}; drop one of the two.",
+                records=[child, parent],
             )
         parent_of[child] = max(parent, ROOT)
         root_allowed[child] = parent < 0
@@ -99,7 +112,7 @@ def constraints(
     if cycle:
         raise NoSpanningTreeError(
             "the known parents go round in a circle, "
-            f"{' → '.join(str(u) for u in [cycle[0], *reversed(cycle)])}; drop one of them.",
+            f"{' → '.join(called(u) for u in [cycle[0], *reversed(cycle)])}; drop one of them.",
             records=cycle,
         )
     coded = np.array(sorted(u * n_samples + v for u, v in ruled_out), dtype=np.int64)
