@@ -310,6 +310,19 @@ def test_dropped_mass_of_files_of_version_0_1():
         assert found["dropped_mass_"] == DroppedMass(0.1, 0.01, 200, kind, None)
 
 
+def test_projected_places_of_files_of_version_0_1():
+    from outtrees.io.model_values import Decoder
+
+    for reason, projected in (
+        ("found by name, km east and north of the centre of lat, lon", True),
+        ("found by name, x, y", False),
+    ):
+        fields = {"name": "place", "kind": "place", "values": [[0.0, 1.0]], "levels": None}
+        fields |= {"text": ["50.0, 7.0"], "reason": reason}
+        node = {"kind": "dataclass", "class": "Column", "fields": fields}
+        assert Decoder(CLASSES, {}).decode(node, "columns").projected == projected
+
+
 # A PoissonMutation, started on [[1.0], [4.0], [2.0]].
 OLD = Path(__file__).parent / "saved_by_0_1_0.safetensors"
 

@@ -85,6 +85,14 @@ def allowed_classes(classes: Iterable[type] = ()) -> dict[str, type | str]:
     return {**CLASSES, **{cls.__name__: cls for cls in classes}}
 
 
+def current_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a dataclass in a file of version 0.1 or later as those of today."""
+    if name == "Column" and "projected" not in fields:
+        # Version 0.1 wrote it into the reason only.
+        return {**fields, "projected": "km east and north" in str(fields.get("reason"))}
+    return fields
+
+
 def current_attributes(fitted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fitted attributes of an estimator in a file as this version has them.
 

@@ -15,6 +15,7 @@ from outtrees.io.model_classes import (
     FORMER,
     NOT_SAVED,
     current_attributes,
+    current_fields,
     find_class,
 )
 from outtrees.records.files import MAX_BYTES
@@ -219,7 +220,8 @@ class Decoder:
         cls, name = self._known_class(node, where)
         known = {f.name for f in fields(cls) if f.init}
         self._check_keys(node["fields"], known, f"{where} ({name})")
-        return cls(**{k: self.decode(v, f"{where}.{k}", depth) for k, v in node["fields"].items()})
+        found = {k: self.decode(v, f"{where}.{k}", depth) for k, v in node["fields"].items()}
+        return cls(**current_fields(name, found))
 
     def _make_named(self, node: dict[str, Any], where: str, depth: int) -> Any:
         cls, name = self._known_class(node, where)
