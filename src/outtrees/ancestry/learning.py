@@ -43,8 +43,8 @@ Roots = Literal["single", "any"]
 _ROOT_SHARE, _ROOT_SPREAD = 0.02, 1.5
 _FIRST_SHARES = (0.2, 0.7)  # of outliers, among which a start chooses
 _MOST_PAIRS = 600_000  # beyond, parameters are learned from a sample of the records
-_SAMPLED = 600  # records, at most
-_MOST_SAMPLED = 2_000_000  # pairs of these and their possible parents
+_SAMPLED, _TRIED = 300, 80  # records, at most; those with which starts are tried
+_MOST_SAMPLED = 1_000_000  # pairs of these and their possible parents
 
 # Waiting times that are tried where none is given: so many means, evenly on a logarithmic scale
 # from the typical gap between dates to half of the whole time, with narrow and wide spreads.
@@ -52,10 +52,11 @@ _MEANS, _SPREADS = 8, (0.3, 0.8)
 # Cells that follow each other for other reasons than descent (siblings that fall ill together)
 # also tell waiting times apart, so evidence among them counts for this many nats in all.
 _MOST_EVIDENCE = 10.0
+_GROWTH, _GROWTH_SPREAD = 1.6, 1.0  # of a generation over the one before, beforehand
 _FIRST_SPREAD = 0.5  # standard deviation of a wait, in means
 _WORTH_SPREADING = 0.05  # of the best reading's weight: such readings are tried with other spreads
 _LEAST_WEIGHT = 0.02  # of the best reading's weight: readings with less are dropped
-_ROUGH = 12  # steps of the first climb of a reading
+_ROUGH = 8  # steps of the first climb of a reading
 # What a column must add to the log-likelihood, beside one nat for each of its parameters.
 _LEAST_GAIN = 2.0
 _FARTHEST = 15.0  # no parameter moves further than this from its start
@@ -107,6 +108,7 @@ class Problem:
         self.contrast: LineagePairs | None = None
         if lineage.contrasted:
             self.contrast = contrast_pairs(lineage, values, edges.groups, rows)
+        self.for_starts = self  # a smaller problem with which starts are tried
         self._plans: list[Any] = [None, None]
 
     # The sum over trees --------------------------------------------------------------------
@@ -390,12 +392,12 @@ def learn(
             points = [p._replace(lineage=p.lineage.without(c)) for p in points]
         points = [climbs.up(p.lineage, p.log_root, _ROUGH) for p in points]
     points = _spread_out(points, climbs)
-    weights = reading_weights(np.array([point.gain for point in points]))
+    weights = _weights_of(points, values)
     points = [p for p, w in zip(points, weights, strict=True) if w >= _LEAST_WEIGHT * weights.max()]
     problem.independent = problem.sampled
     say(f"all trees of {len(problem.child):,} possible edges")
     points = [climbs.up(p.lineage, p.log_root, max_iter) for p in points]
-    weights = reading_weights(np.array([point.gain for point in points]))
+    weights = _weights_of(points, values)
     order = np.argsort(-weights, kind="stable")
     readings = tuple(
         Reading(
@@ -410,6 +412,14 @@ def learn(
         for i in order
     )
     return TableFit(readings, gains, tuple(left_out), tuple(values))
+
+
+def _weights_of(points: Sequence[Point], values: Sequence[Array]) -> Array:
+    """Return the weights of readings that end in these points (n,)."""
+    if len(points) == 1:
+        return np.ones(1)
+    gains = np.array([point.gain for point in points])
+    return reading_weights(gains, waiting_priors([point.lineage for point in points], values))
 
 
 def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float, float] | None]:
@@ -431,7 +441,7 @@ def _spread_out(points: list[Point], climbs: _Climbs) -> list[Point]:
         not isinstance(k, Waiting) or not k.fixed or k.sd is not None for k in kernels
     ):
         return points
-    weights = reading_weights(np.array([point.gain for point in points]))
+    weights = _weights_of(points, climbs.problem.values)
     result = list(points)
     for point, weight, kernel in zip(points, weights, kernels, strict=True):
         if weight < _WORTH_SPREADING * weights.max():
@@ -444,7 +454,7 @@ def _spread_out(points: list[Point], climbs: _Climbs) -> list[Point]:
     return result
 
 
-def reading_weights(gains: Array) -> Array:
+def reading_weights(gains: Array, log_priors: Array | float = 0.0) -> Array:
     """Return the weights of readings with these gains (n,), which sum to 1.
 
     Examples
@@ -454,8 +464,30 @@ def reading_weights(gains: Array) -> Array:
     """
     top = float(gains.max())
     scale = min(1.0, _MOST_EVIDENCE / top) if top > 0 else 1.0
-    weights = np.exp(scale * (gains - top))
+    logs = scale * (gains - top) + log_priors
+    weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
+
+
+def waiting_priors(lineages: Sequence[Lineage], values: Sequence[Array]) -> Array:
+    """Return the log prior weights of readings by their mean waiting times, up to a constant.
+
+    From one record to T takes log T / log 1.6 generations where each is 1.6 times as large as the
+    one before, as outbreaks and families grow; the mean is within a factor of e of that guess by
+    one standard deviation. Where children wait from their parent's end there is no such guess.
+    """
+    dates = lineages[0].dates
+    if dates is None:
+        return np.zeros(len(lineages))
+    start, end = values[dates][:, 0], values[dates][:, 1]
+    known = np.isfinite(start)
+    if (end[known] != start[known]).any() or known.sum() < 3:
+        return np.zeros(len(lineages))
+    generations = np.log(known.sum()) / np.log(_GROWTH)
+    guess = float(np.ptp(start[known])) / generations
+    kernels = [lineage.kernels[dates] for lineage in lineages]
+    means = np.array([k.moments[0] for k in kernels if isinstance(k, Waiting)])
+    return -0.5 * (np.log(means / max(guess, 1e-300)) / _GROWTH_SPREAD) ** 2
 
 
 def _problem_of(
@@ -475,10 +507,16 @@ def _problem_of(
             roots,
         )
     most = int(min(_SAMPLED, max(50, _MOST_SAMPLED // max(float(windows.sizes.mean()), 1.0))))
-    rows = np.intersect1d(sample_by_cells(values, most), given.open)
-    child, parent = possible_pairs(lineage, values, given, rows, windows)
-    edges = PossibleEdges(child, parent, given.root_allowed, given.groups)
-    return Problem(lineage, values, edges, roots, rows)
+
+    def of_sample(n: int) -> Problem:
+        rows = np.intersect1d(sample_by_cells(values, n), given.open)
+        child, parent = possible_pairs(lineage, values, given, rows, windows)
+        edges = PossibleEdges(child, parent, given.root_allowed, given.groups)
+        return Problem(lineage, values, edges, roots, rows)
+
+    problem = of_sample(most)
+    problem.for_starts = of_sample(min(most, _TRIED))
+    return problem
 
 
 class _Climbs:
@@ -510,7 +548,7 @@ class _Climbs:
         for wait in waits:
             here = lineage if wait is None else with_wait(lineage, *wait)
             log_root = self.problem.first_log_root(here)
-            starts = [self.problem.started(here)]
+            starts = [self.problem.for_starts.started(here)]
             if points and wait is not None:
                 best = max(points, key=lambda point: point.value)
                 starts += [with_wait(p.lineage, *wait) for p in (best, points[-1])]
@@ -559,7 +597,7 @@ def column_evidence(
     def best(lineage: Lineage, cells: Sequence[Array]) -> float:
         problem = _problem_of(lineage, cells, given, roots)
         problem.independent = problem.sampled or dates is not None
-        start = problem.started(lineage)
+        start = problem.for_starts.started(lineage)
         return problem.climb(start, problem.first_log_root(start), max_iter=_ROUGH).gain
 
     whole = replace(reading.lineage, outlier_shares=_some_share(reading.lineage))
