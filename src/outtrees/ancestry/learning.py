@@ -158,14 +158,13 @@ class Problem:
         by_link = trees.edge_marginals * _shares(links, log_weight)
         bare_by_link = bare.edge_marginals * _shares(waits, log_wait)
 
-        slopes = lineage.slopes(self.pairs, by_link, background)
-        if dates and len(lineage.kernels[dates[0]].params):
-            slopes = slopes - lineage.slopes(self.pairs, bare_by_link, background, dates)
+        compared_with = None
         if self.contrast is not None:
             number = np.array([np.bincount(self.child, w, minlength=self.T) for w in by_link])
-            weights = -number[:, self.contrast.child] * compared
-            contrasted = lineage.contrasted
-            slopes = slopes + lineage.slopes(self.contrast, weights, background, contrasted)
+            compared_with = -number[:, self.contrast.child] * compared
+        slopes = lineage.slopes(self.pairs, by_link, background, None, compared_with)
+        if dates and len(lineage.kernels[dates[0]].params):
+            slopes = slopes - lineage.slopes(self.pairs, bare_by_link, background, dates)
         slopes = slopes + lineage.slopes_of_links(by_link.sum(axis=1) - bare_by_link.sum(axis=1))
         slopes = slopes + lineage.slopes_of_roots(self.values, trees.root_marginals)
         value = gain + lineage.log_prior()

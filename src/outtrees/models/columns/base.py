@@ -193,9 +193,14 @@ class CellKernel(ColumnKernel):
         both = pairs.place >= 0
         if not both.any():
             return np.zeros(len(self.params))
+        timed = elapsed if self._uses_time else None
+        if timed is not None or 2 * len(pairs.cells) > len(both):  # few pairs are alike
+            known = slice(None) if both.all() else both
+            cells = pairs.cells[pairs.place[known]]
+            return self._slopes_cells(
+                cells, weights[:, known], None if timed is None else timed[known]
+            )
         place = pairs.place[both]
-        if self._uses_time and elapsed is not None:
-            return self._slopes_cells(pairs.cells[place], weights[:, both], elapsed[both])
         totals = np.array(
             [np.bincount(place, w[both], minlength=len(pairs.cells)) for w in weights]
         )

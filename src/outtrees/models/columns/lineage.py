@@ -375,10 +375,12 @@ class Lineage:
         weights: Array,  # (K, E), may be negative
         background: Background,
         columns: Sequence[int] | None = None,
+        contrast_weights: Array | None = None,  # (K, E')
     ) -> Array:
         """Return ∂/∂params of Σ weights · log_links(pairs, background, columns).
 
-        The weights of links are left out: see `slopes_of_links`.
+        With contrast_weights, of Σ contrast_weights · log_links of the background's own pairs and
+        contrasted columns as well. The weights of links are left out: see `slopes_of_links`.
         """
         chosen = self.used if columns is None else columns
         kernels = {c: np.zeros(len(self.kernels[c].params)) for c in self.used}
@@ -386,32 +388,52 @@ class Lineage:
         K, n = self.generations, len(pairs.children[0])
         for c in chosen:
             kernel, alone = self.kernels[c], np.zeros((K, n))
-            for stretch in pairs.stretches:
-                here = weights[:, stretch.rows]
-                both = [self._two_ways(pairs, stretch, background, c, k + 1) for k in range(K)]
+            lists = [(pairs, weights)]
+            if contrast_weights is not None and background.shares[c] is not None:
+                assert background.contrast is not None  # that is what the shares are of
+                lists.append((background.contrast, contrast_weights))
+            on_contrast: list[Array] = []
+            for listed, stretch, here in (
+                (one, stretch, w[:, stretch.rows]) for one, w in lists for stretch in one.stretches
+            ):
+                both = [self._two_ways(listed, stretch, background, c, k + 1) for k in range(K)]
                 follow = here * np.exp([f - either for f, either in both])
                 lost = here - follow
                 shares[c] += float(lost.sum() - self.outlier_shares[c] * here.sum())
                 if background.shares[c] is not None:  # relative to the density without a parent
-                    unknown = kernel.unknown_parents(stretch.columns[c])
-                    follow = np.where(unknown, 0.0, follow)
+                    follow = np.where(kernel.unknown_parents(stretch.columns[c]), 0.0, follow)
                     lost = -follow
-                child = pairs.child[stretch.rows]
+                child = listed.child[stretch.rows]
                 alone += np.array([np.bincount(child, row, minlength=n) for row in lost])
-                kernels[c] += kernel.slopes(stretch.columns[c], follow, stretch.elapsed)
-            kernels[c] += self._slopes_alone(c, pairs.children[c], alone, background)
+                if listed is background.contrast:
+                    on_contrast.append(follow)  # its slopes come with those of the means
+                else:
+                    kernels[c] += kernel.slopes(stretch.columns[c], follow, stretch.elapsed)
+            cells = pairs.children[c]
+            kernels[c] += self._slopes_alone(c, cells, alone, background, on_contrast)
         rest = np.zeros(self.generations - 1)
         return np.concatenate([*kernels.values(), shares[self._shared], rest])
 
-    def _slopes_alone(self, c: int, cells: Array, weights: Array, background: Background) -> Array:
-        """Return ∂/∂params of Σ weights · log_alone of one column's kernel; weights (K, n)."""
+    def _slopes_alone(
+        self,
+        c: int,
+        cells: Array,
+        weights: Array,
+        background: Background,
+        more: Sequence[Array] = (),
+    ) -> Array:
+        """Return ∂/∂params of Σ weights · log_alone of one column's kernel; weights (K, n).
+
+        `more` are further weights (K, n_s) of the background's own pairs, for each stretch.
+        """
         kernel, mean_shares = self.kernels[c], background.shares[c]
         if mean_shares is None or background.contrast is None:
             return kernel.slopes_alone(cells, weights.sum(axis=0))
         result = np.zeros(len(kernel.params))
         spread = weights[:, background.contrast.child] * mean_shares
-        for stretch in background.contrast.stretches:
-            result += kernel.slopes(stretch.columns[c], spread[:, stretch.rows], stretch.elapsed)
+        for number, stretch in enumerate(background.contrast.stretches):
+            here = spread[:, stretch.rows] + (more[number] if more else 0.0)
+            result += kernel.slopes(stretch.columns[c], here, stretch.elapsed)
         return result
 
     def slopes_of_roots(self, values: Sequence[Array], weights: Array) -> Array:
@@ -479,18 +501,20 @@ class Lineage:
 def log_means(values: Array, place: Index, n: int) -> Array:
     """Return log mean exp(values) over the entries at each place, for each row (K, n).
 
-    Entries that are −inf do not count; 0 where there is none that does.
+    Places rise. Entries that are −inf do not count; 0 where there is none that does.
     """
     result = np.zeros((len(values), n))
+    if not len(place):
+        return result
+    first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+    sizes = np.diff(np.append(first, len(place)))
     for row, total in zip(values, result, strict=True):
-        known = np.isfinite(row)
-        top = np.full(n, -np.inf)
-        np.maximum.at(top, place[known], row[known])
-        safe = np.where(np.isfinite(top), top, 0.0)
-        sums = np.bincount(place[known], np.exp(row[known] - safe[place[known]]), minlength=n)
-        number = np.bincount(place[known], minlength=n)
-        some = number > 0
-        total[some] = safe[some] + np.log(sums[some] / number[some])
+        top = np.maximum.reduceat(row, first)
+        some = np.isfinite(top)
+        shift = np.where(some, top, 0.0)
+        sums = np.add.reduceat(np.exp(row - np.repeat(shift, sizes)), first)
+        number = np.add.reduceat(np.isfinite(row), first, dtype=np.intp)
+        total[place[first[some]]] = shift[some] + np.log(sums[some] / number[some])
     return result
 
 
