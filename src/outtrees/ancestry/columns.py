@@ -79,9 +79,11 @@ def model_columns(
         elif column.kind == "continuous":
             kernel, values = Reversion(), column.values
         elif column.kind == "place":
-            kernel, values = Drift(offset=False, clock=clock and has_dates), column.values
+            ends = column.end_values is not None
+            options = {"offset": False, "clock": clock and has_dates, "ends": ends}
+            kernel, values = Drift(**options), place_cells(column)
             if group_spread and records.groups is not None:
-                kernel = GroupedDrift(offset=False, clock=clock and has_dates)
+                kernel = GroupedDrift(**options)
                 values = with_groups(values, records.groups)
         elif column.kind == "count":
             kernel, values = Counts(), column.values
@@ -148,6 +150,13 @@ def _main_date(records: Records, dates: DateOptions) -> Column | None:
                     Option("kinds", {"onset": "date"}),
                 )
     return found[0] if found else None
+
+
+def place_cells(column: Column) -> Array:
+    """Return the place of each record (T, D), or its first and last place (T, 2 D)."""
+    if column.end_values is None:
+        return column.values
+    return np.column_stack([column.values, column.end_values])
 
 
 def date_cells(records: Records, column: Column, dates: DateOptions) -> Array:

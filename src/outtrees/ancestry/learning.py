@@ -486,7 +486,8 @@ def waiting_priors(lineages: Sequence[Lineage], values: Sequence[Array]) -> Arra
     guess = float(np.ptp(start[known])) / generations
     kernels = [lineage.kernels[dates] for lineage in lineages]
     means = np.array([k.moments[0] for k in kernels if isinstance(k, Waiting)])
-    return -0.5 * (np.log(means / max(guess, 1e-300)) / _GROWTH_SPREAD) ** 2
+    off = np.log(means) - np.log(guess if guess > 0 else 1.0)
+    return np.asarray(-0.5 * (off / _GROWTH_SPREAD) ** 2)
 
 
 def _problem_of(

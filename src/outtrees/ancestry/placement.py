@@ -14,7 +14,7 @@ from outtrees.ancestry.columns import DateOptions, date_cells
 from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import RecordsError
 from outtrees.io.tables import Table
-from outtrees.models.columns import GroupedDrift, Waiting
+from outtrees.models.columns import Drift, GroupedDrift, Waiting
 from outtrees.models.columns.grouped_drift import with_groups
 from outtrees.records import Column, Records, read_records
 from outtrees.records.column import counted
@@ -138,6 +138,9 @@ def values_like(posterior: Posterior, new: Records, dates: DateOptions) -> list[
             values.append(_projected(column, fitted))
         else:
             values.append(_recoded(column, fitted))
+        if isinstance(kernel, Drift) and kernel.ends:
+            # Only where a new record begins matters: it has no children here.
+            values[-1] = np.column_stack([values[-1], values[-1]])
         if isinstance(kernel, GroupedDrift):
             groups = groups_like(new, old)
             assert groups is not None  # that kernel was fitted to groups
