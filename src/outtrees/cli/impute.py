@@ -79,7 +79,7 @@ def command(**options: Any) -> None:
             verbose=int(not options["quiet"] and sys.stderr.isatty()),
         )
         filled = model.fit_transform(found.X)
-        reading = {name: options[name] for name in ("encoding", "quotes", "max_bytes")}
+        reading = {name: options[name] for name in ("sheet", "encoding", "quotes", "max_bytes")}
         as_read = read_cells(options["table"], **reading)
         cells = _filled_cells(records, found, filled, model)
         writers = {

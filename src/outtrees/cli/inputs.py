@@ -99,6 +99,7 @@ def load_records(options: Mapping[str, Any], unique_within: str = "table", **rol
         unsequenced=options["unsequenced"],
         extra_sequences=options["extra_sequences"],
         day_first=options["day_first"],
+        sheet=options["sheet"],
         places=places,
         place_end=_names(options.get("place_end") or ""),
         tracks=options.get("tracks", False),

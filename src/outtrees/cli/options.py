@@ -101,6 +101,9 @@ table_options = together(
         help="Whether 05/03/2020 is in March or in May, where the column does not show it.",
     ),
     click.option(
+        "--sheet", metavar="NAME", help="Sheet of a spreadsheet (.xlsx); the first by default."
+    ),
+    click.option(
         "--na",
         metavar="TEXT",
         multiple=True,

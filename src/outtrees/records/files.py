@@ -14,13 +14,14 @@ from outtrees.errors import Option, RecordsError
 
 MAX_BYTES = 4 * 2**30
 # Text packs 3 to 30 times. Small files may do what they like: they cannot fill the memory.
-_LARGEST_RATIO = 200
-_HARMLESS = 2**20
+LARGEST_RATIO = 200
+HARMLESS = 2**20
 _CHUNK = 2**20
 _HEAD = 4096  # bytes in which a NUL tells that a file is not text
 
+ZIP = b"PK\x03\x04"
 _ARCHIVES = {
-    b"PK\x03\x04": "a zip archive or a spreadsheet (.xlsx)",
+    ZIP: "a zip archive or a spreadsheet (.xlsx)",
     b"BZh": "packed with bzip2",
     b"\xfd7zXZ\x00": "packed with xz",
     b"\x28\xb5\x2f\xfd": "packed with zstd",
@@ -84,8 +85,12 @@ class Source:
         return text.removeprefix("\ufeff")
 
 
-def read_source(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> Source:
+def read_source(
+    path: str | os.PathLike[str], max_bytes: int = MAX_BYTES, *, spreadsheets: bool = False
+) -> Source:
     """Return the contents of a regular file, unpacked if it is gzip.
+
+    Archives are refused, but with ``spreadsheets`` those called .xlsx are returned as they are.
 
     Raises
     ------
@@ -97,15 +102,16 @@ def read_source(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> Sou
     """
     path = Path(path)
     packed = read_bytes(path, max_bytes)
+    sheets = spreadsheets and path.suffix.lower() in (".xlsx", ".xlsm")
     for magic, what in _ARCHIVES.items():
-        if packed.startswith(magic):
+        if packed.startswith(magic) and not (sheets and magic == ZIP):
             raise RecordsError(f"{path.name} is {what}; unpack it, or save the table as CSV")
     data = _unpacked(path.name, packed, max_bytes) if packed[:2] == b"\x1f\x8b" else packed
     return Source(path.name, data, hashlib.sha256(packed).hexdigest())
 
 
 def _unpacked(name: str, packed: bytes, max_bytes: int) -> bytes:
-    limit = min(max_bytes, max(_LARGEST_RATIO * len(packed), _HARMLESS))
+    limit = min(max_bytes, max(LARGEST_RATIO * len(packed), HARMLESS))
     pieces: list[bytes] = []
     total = 0
     rest = packed
@@ -127,7 +133,7 @@ def _unpacked(name: str, packed: bytes, max_bytes: int) -> bytes:
             if total > limit:
                 raise RecordsError(
                     f"{name}: {size_text(len(packed))} of gzip open to more than "
-                    f"{size_text(total)} (limits: {_LARGEST_RATIO} times as much, and ",
+                    f"{size_text(total)} (limits: {LARGEST_RATIO} times as much, and ",
                     Option("max_bytes"),
                     f" = {size_text(max_bytes)}); unpack it yourself if you trust it",
                     file=name,

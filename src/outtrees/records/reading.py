@@ -10,6 +10,7 @@ from typing import Any
 from outtrees.errors import Message, Option, RecordsError
 from outtrees.records.assembling import check_columns, check_kinds, from_table
 from outtrees.records.column import Column, quoted
+from outtrees.records.excel import is_excel, read_excel
 from outtrees.records.files import MAX_BYTES, read_source
 from outtrees.records.frames import read_frame, read_parquet
 from outtrees.records.joining import (
@@ -41,6 +42,7 @@ def read_records(
     day_first: bool | None = None,
     missing: Iterable[str] = MISSING,
     unique_within: str = "table",
+    sheet: str | None = None,
     encoding: str = "utf-8",
     quotes: bool = True,
     max_bytes: int = MAX_BYTES,
@@ -51,9 +53,9 @@ def read_records(
     ----------
     source : path, data frame or mapping
         A path to CSV or TSV (the first line names the columns; the delimiter follows from the
-        extension, else from the header), Parquet (needs pyarrow or polars), aligned FASTA or NEXUS
-        (needs dendropy), each plain or gzip; a pandas or polars data frame; a mapping from names
-        of columns to cells.
+        extension, else from the header), Parquet (needs pyarrow or polars), .xlsx (needs openpyxl),
+        aligned FASTA or NEXUS (needs dendropy), each plain or gzip; a pandas or polars data frame;
+        a mapping from names of columns to cells.
     id : str, optional
         The column of identities. By default row names (a first column without a name; the index of
         a pandas frame unless it counts from 0), else a column called "id", else the first column
@@ -94,6 +96,8 @@ def read_records(
     unique_within : {"table", "group"}
         Where identities must differ: in the whole table, or, if records of different groups are
         never spoken of together, in each group. Parents are then looked for in the child's group.
+    sheet : str, optional
+        The sheet of a spreadsheet; the first by default.
     encoding : str
         Of text files.
     quotes : bool
@@ -159,7 +163,7 @@ def read_records(
     asked = dict(kinds or {})
     check_kinds(asked)
     found = None if sequences is None else read_sequences(sequences, encoding, max_bytes)
-    contents = _contents(source, encoding, quotes, max_bytes)
+    contents = _contents(source, encoding, quotes, max_bytes, sheet)
     names = [column.name for column in (found.columns if found else ())]
     if isinstance(contents, Characters):
         records = _from_characters(contents, id, asked, names)
@@ -179,7 +183,12 @@ def read_records(
 
 
 def read_cells(
-    source: Any, *, encoding: str = "utf-8", quotes: bool = True, max_bytes: int = MAX_BYTES
+    source: Any,
+    *,
+    sheet: str | None = None,
+    encoding: str = "utf-8",
+    quotes: bool = True,
+    max_bytes: int = MAX_BYTES,
 ) -> dict[str, list[str]]:
     """Return the cells of a table as text, column by column; none of FASTA and NEXUS files.
 
@@ -188,16 +197,24 @@ def read_cells(
     >>> read_cells({"id": ["a", "b"], "x": [1.5, None]})
     {'id': ['a', 'b'], 'x': ['1.5', '']}
     """
-    contents = _contents(source, encoding, quotes, max_bytes)
+    contents = _contents(source, encoding, quotes, max_bytes, sheet)
     if isinstance(contents, Characters):
         return {}
     return dict(zip(contents.names, contents.cells, strict=True))
 
 
-def _contents(source: Any, encoding: str, quotes: bool, max_bytes: int) -> Table | Characters:
+def _contents(
+    source: Any, encoding: str, quotes: bool, max_bytes: int, sheet: str | None
+) -> Table | Characters:
     if not isinstance(source, (str, os.PathLike)):
         return read_frame(source)
-    file = read_source(source, max_bytes)
+    file = read_source(source, max_bytes, spreadsheets=True)
+    if is_excel(file):
+        return read_excel(file, sheet, max_bytes)
+    if sheet is not None:
+        raise RecordsError(
+            Option("sheet", sheet), f" is for spreadsheets, but {file.name} is none; leave it out"
+        )
     if file.data[:4] == b"PAR1":
         return read_parquet(file, max_bytes)
     if is_nexus(file) or is_fasta(file):

@@ -8,7 +8,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from outtrees.errors import Message, Option, Part, RecordsError
@@ -92,6 +92,14 @@ def read_delimited(source: Source, encoding: str = "utf-8", quotes: bool = True)
                 file=source.name,
                 line=line,
             )
+    table = table_of(header, rows, lines, source)
+    if delimiter != ";":
+        return table
+    return replace(table, cells=tuple(_with_points(column) for column in table.cells))
+
+
+def table_of(header: list[str], rows: list[list[str]], lines: list[int], source: Source) -> Table:
+    """Return the table of rows that are as long as the header; lines say where they stood."""
     if not rows:
         raise RecordsError(f"{source.name} has no data rows; it holds only a header")
     columns = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)]
@@ -101,8 +109,6 @@ def read_delimited(source: Source, encoding: str = "utf-8", quotes: bool = True)
         row_names, names, columns = columns[0], names[1:], columns[1:]
     while names and names[-1] == "" and not any(columns[-1]):
         names, columns = names[:-1], columns[:-1]
-    if delimiter == ";":
-        columns = [_with_points(column) for column in columns]
     check_names(names, source.name)
     return Table(tuple(names), tuple(columns), source.name, source.sha256, lines, row_names)
 
