@@ -60,3 +60,39 @@ def test_it_reaches_the_model_and_is_told(ancestry, tmp_path):
     assert result.exit_code == 0, result.output
     assert "its first entry is the probability of waiting 1 unit; mean 3 units" in result.stdout
     assert "3 days after its parent on average (as given)" in result.stdout
+
+
+# How tables are read ---------------------------------------------------------------------------
+
+
+def test_tracks_and_ends_of_places(outtrees, tmp_path):
+    rows = [(c, f, c + f / 10, c - f / 7) for c in (1, 2, 3, 4) for f in range(c, c + 6)]
+    path = tmp_path / "film.csv"
+    path.write_text("track,frame,x,y\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in rows))
+    found = outtrees("ancestry", path, "--check").stdout
+    assert "24 rows are 4 tracks ('track') over frames ('frame')" in found
+    assert "last frame of each track, its end" in found
+    assert "24 records" in outtrees("ancestry", path, "--check", "--no-tracks").stdout
+    path.write_text("id,x,y,east,north\n" + "".join(f"r{i},{i},2,{i},3\n" for i in range(5)))
+    found = outtrees("ancestry", path, "--check", "--place-end", "east,north").stdout
+    assert "at the end east, north" in found
+
+
+def test_the_order_of_day_and_month(outtrees, refused, tmp_path):
+    path = tmp_path / "days.csv"
+    path.write_text("id,onset\na,05/03/2020\nb,06/03/2020\nc,07/04/2020\n")
+    assert "pass --day-first or --month-first, or write" in refused("ancestry", path, "--check")
+    assert "2020-03-05 to 2020-04-07" in outtrees("ancestry", path, "--check", "--day-first").stdout
+    found = outtrees("ancestry", path, "--check", "--month-first").stdout
+    assert "2020-05-03 to 2020-07-04" in found
+
+
+def test_a_second_date_is_left_out_with_a_sentence(outtrees, tmp_path):
+    path = tmp_path / "dates.csv"
+    rows = [f"c{i},2020-03-{i + 3:02d},2020-03-{i + 1:02d},2020-04-{i + 1:02d}" for i in range(9)]
+    path.write_text("case,reported,onset,died\n" + "\n".join(rows))
+    found = outtrees("ancestry", path, "--check")
+    assert found.exit_code == 0
+    assert "another date; 'onset' is used" in found.stdout
+    assert "never before 'onset': if records ended then, name it as until (--until)" in found.stdout
+    assert outtrees("ancestry", path, "--check", "--until", "died").exit_code == 0
