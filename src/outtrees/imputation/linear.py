@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.inference.messages import cycle_size, parents_first
 from outtrees.models.covariance import cholesky, inverse
+from outtrees.trees.weights import Ints
 
 
 @dataclass(frozen=True)
@@ -93,38 +95,60 @@ def draw_cells(
     >>> cells.mean.ravel().round(6), cells.variance.ravel().round(6)
     (array([1. , 1.5, 2. ]), array([0. , 0.5, 0. ]))
     """
-    from outtrees.imputation.cell_kernels import pass_cells
+    from outtrees.imputation.cell_kernels import pass_down, pass_up
 
     up_to = np.ascontiguousarray(parents, dtype=np.intp)
-    chosen = np.ascontiguousarray(kinds, dtype=np.intp)
-    records = np.ascontiguousarray(X, dtype=np.float64)  # one layout is compiled
+    chosen = np.asarray(kinds, dtype=np.intp)
+    records = np.asarray(X, dtype=np.float64)
+    T, D = records.shape
+    order = parents_first(up_to)
+    if order is None:
+        raise ValueError(
+            f"draw_cells expects a tree or a forest, but {cycle_size(up_to)} of {T} records are "
+            "on or below a cycle of parents; give it a root (-1)."
+        )
     hidden = np.isnan(records)
-    seen = np.where(hidden, 0.0, records)
-    noise = as_generator(rng).standard_normal(records.shape)
-    mean, draw, variance = (np.empty_like(seen) for _ in range(3))
-    n_reached, log_z = pass_cells(
-        up_to,
-        seen,
-        hidden,
-        chosen,
-        edges.precision,
-        edges.pulled,
-        edges.pulled_back,
-        edges.offset,
-        edges.log_precision,
-        noise,
-        mean,
-        draw,
-        variance,
-    )
-    if n_reached < 0:
+    index, size = hidden_columns(hidden)
+    # A last row stands for the parent of roots: its cells are zero, and nobody hears its messages.
+    cells = np.zeros((T + 1, D + 1))
+    cells[:T, :D], cells[:, D] = np.where(hidden, 0.0, records), 1.0
+    seen = cells[:T, :D]
+    rows, noise = np.arange(T)[:, None], as_generator(rng).standard_normal((T, D))
+    P, pulled = edges.precision[chosen], edges.pulled[chosen]
+    error = seen - edges.offset[chosen]
+    weighed = np.einsum("uij,uj->ui", P, error)
+    # The links' quadratic forms in the parent's cells and 1, hidden cells of the child at 0.
+    link = np.empty((T, D + 1, D + 1))
+    link[:, :D, :D] = edges.pulled_back[chosen]
+    link[:, :D, D] = link[:, D, :D] = -np.einsum("uij,ui->uj", pulled, error)
+    link[:, D, D] = (error * weighed).sum(axis=1)
+    message, cov = np.zeros((T + 1, D + 1, D + 1)), np.zeros((T + 1, D, D))
+    factor = P[rows[:, :, None], index[:, :, None], index[:, None, :]]
+    regression = np.concatenate([pulled[rows, index], -weighed[rows, index, None]], axis=2)
+    log_size = pass_up(order, up_to, index, size, cells, message, link, factor, regression)
+    if np.isnan(log_size):
         raise ValueError(
             "draw_cells expects covariances well inside double precision, but a precision of "
             "hidden cells is not positive definite; use a larger reg_covar or prior_strength."
         )
-    if n_reached < len(records):
-        raise ValueError(
-            f"draw_cells expects a tree or a forest, but {len(records) - n_reached} of "
-            f"{len(records)} records are on or below a cycle of parents; give it a root (-1)."
-        )
-    return HiddenCells(mean, variance, draw, log_z)
+    inner = np.concatenate([np.tile(np.eye(D), (T, 1, 1)), noise[rows, index, None]], axis=2)
+    mean, draw = cells.copy(), cells.copy()
+    pass_down(order, up_to, index, size, factor, regression, inner, np.empty(D), mean, draw, cov)
+    # The messages at the observed cells; those of roots are constants, in the last row.
+    scatter = np.einsum("ui,uij,uj->", cells[:T], message[:T], cells[:T]) + message[T, D, D]
+    scatter += 2.0 * log_size - edges.log_precision[chosen].sum()
+    log_z = -0.5 * float(scatter + (T * D - size.sum()) * np.log(2.0 * np.pi))
+    variance = np.einsum("uii->ui", cov[:T]).copy()
+    return HiddenCells(mean[:T, :D], variance, draw[:T, :D], log_z)
+
+
+def hidden_columns(hidden: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Return the hidden columns of each record, in order and first, and how many there are.
+
+    Examples
+    --------
+    >>> index, size = hidden_columns(np.array([[False, True, True]]))
+    >>> index[0, :2].tolist(), size.tolist()
+    ([1, 2], [2])
+    """
+    return np.argsort(~hidden, axis=1, kind="stable"), hidden.sum(axis=1)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outtrees._common.types import Array
-from outtrees.imputation.linear import draw_cells
+from outtrees.imputation.linear import draw_cells, hidden_columns
 from outtrees.imputation.model import HiddenModel
 from outtrees.inference.messages import draw_states
 from outtrees.trees import OutTreeDistribution
@@ -101,35 +101,65 @@ def sweep(
     Each draw is exact given the rest, so the joint distribution of trees and cells stays as it
     is. The root has no parent to draw and is left to the other moves. O(K T² D²) for all records.
     """
-    from outtrees.imputation.sweep_kernels import sweep_records
+    from outtrees.imputation.cell_kernels import sweep_records
 
-    edges = model.edges
+    edges, K = model.edges, model.n_kinds
+    T, D, E = len(observed), len(model.continuous), len(model.categorical)
     hidden = np.isnan(observed)
-    T = len(observed)
-    cells = np.ascontiguousarray(state.X[:, model.continuous])
-    codes = np.ascontiguousarray(state.X[:, model.categorical].astype(np.intp))
+    linear = hidden[:, model.continuous]
     parents, kinds = state.parents.copy(), state.kinds.copy()
+    # Cells and a column of ones, that carries offsets; and the observed ones alone.
+    cells = np.column_stack([state.X[:, model.continuous], np.ones(T)])
+    seen = cells.copy()
+    seen[:, :D][linear] = 0.0
+    codes = np.ascontiguousarray(state.X[:, model.categorical].astype(np.intp))
+    # With P, A, b of each link: P, P (A b), (A b), and what a child tells its parent of precision
+    # (AᵀPA 0) and of level (AᵀP −AᵀPb).
+    P, offset = edges.precision[:K], edges.offset[:K, :, None]
+    PA = np.concatenate([edges.pulled[:K], P @ offset], axis=2)
+    A = np.concatenate([edges.transition[:K], offset], axis=2)
+    back = np.swapaxes(edges.pulled[:K], 1, 2)
+    to_precision = np.concatenate([edges.pulled_back[:K], np.zeros((K, D, 1))], axis=2)
+    to_level = np.concatenate([back, -back @ offset], axis=2)
+    # What the observed cells of a record say by themselves (K, T), and P times them (K, T, D).
+    pulled_alone = seen[:, :D] @ P
+    constant = model.log_weights + 0.5 * edges.log_precision[:K]
+    log_alone = constant[:, None] - 0.5 * (pulled_alone * seen[:, :D]).sum(axis=2)
+    # P times the mean of each record's children (K, D, T), and half of the mean times that.
+    pulled = PA @ cells.T
+    squares = 0.5 * (pulled * (A @ cells.T)).sum(axis=1)
+    tables = model.stacked_tables
+    C = tables.shape[2]
+    turns = rng.permutation(T)
+    work = (
+        np.empty(K * T),
+        np.empty(C),
+        np.empty((E, C)),
+        np.empty(T, dtype=bool),
+        np.zeros((T, E, C)),
+        np.zeros((T, D, D + 1)),
+        np.empty((K, D, D)),
+        np.empty((K, D, T)),
+    )
     in_range = sweep_records(
-        rng.permutation(T),
+        turns[(parents[turns] >= 0) & hidden[turns].any(axis=1)],
         parents,
         kinds,
+        np.bincount(parents[parents >= 0], minlength=T),
         cells,
-        np.ascontiguousarray(hidden[:, model.continuous]),
         codes,
         np.ascontiguousarray(hidden[:, model.categorical]),
-        edges.precision,
-        edges.pulled,
-        edges.pulled_back,
-        edges.transition,
-        edges.offset,
-        edges.log_precision,
-        model.log_weights,
-        model.parent_free,
-        model.stacked_tables,
+        *hidden_columns(linear),
+        seen,
+        (P, PA, A, to_precision, to_level),
+        (log_alone, pulled_alone),
+        pulled,
+        squares,
+        np.where(model.parent_free, 1, T),  # the number of parents whose weights may differ
+        tables,
         np.array([len(names) for names in model.levels], dtype=np.intp),
-        rng.random(T),
-        rng.standard_normal(cells.shape),
-        rng.random(codes.shape),
+        (rng.random(T), rng.standard_normal((T, D)), rng.random((T, E))),
+        work,
     )
     if not in_range:
         raise ValueError(
@@ -137,7 +167,7 @@ def sweep(
             "positive definite; use a larger reg_covar or prior_strength."
         )
     X = state.X.copy()
-    X[:, model.continuous], X[:, model.categorical] = cells, codes
+    X[:, model.continuous], X[:, model.categorical] = cells[:, :D], codes
     return Placed(X, parents, kinds)
 
 

@@ -1,228 +1,169 @@
-"""Compiled passes of messages along a tree; imported at first use only, since it loads numba."""
+"""Compiled passes over a tree; imported at first use only, since it loads numba.
+
+The compiler spends most of its time on loops, and compiles a function anew for literal arguments.
+So there is one pass for draws and for marginals, it gets its work space from the caller, and the
+parent of a root is row −1, the last.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from outtrees._common.compiled import compiled, inlined
+from outtrees._common.compiled import compiled
 
 
 @compiled
-def generations_first(parents):  # type: ignore[no-untyped-def]
-    """Return the nodes parents first, how many of them roots reach, and the lists of children.
+def parents_first(trees, t, order, mark):  # type: ignore[no-untyped-def]
+    """Fill ``order`` with the nodes of tree t, parents first; return whether there is no cycle.
 
-    ``first[v]`` is v's first child and ``following[u]`` u's next sibling, −1 if there is none.
-    Fewer than T nodes are reached if there is a circle.
+    ``mark`` (T,) is work space, below zero for the first tree.
     """
-    T = len(parents)
-    first = np.full(T, -1, np.intp)
-    following = np.full(T, -1, np.intp)
-    order = np.empty(T, np.intp)
-    n = 0
-    for u in range(T - 1, -1, -1):
-        v = parents[u]
-        if v < 0:
-            order[n] = u
-            n += 1
-        else:
-            following[u] = first[v]
-            first[v] = u
-    at = 0
-    while at < n:
-        u = first[order[at]]
-        while u >= 0:
-            order[n] = u
-            n += 1
-            u = following[u]
-        at += 1
-    return order, n, first, following
+    T = len(order)
+    done = 0
+    for start in range(T):
+        u, end = start, done
+        while u >= 0 and mark[u] < t * T:  # not met in this tree
+            mark[u] = t * T + start
+            order[end] = u
+            end += 1
+            u = trees[t, u]
+        if end > done and u >= 0 and mark[u] == t * T + start:
+            return False
+        for i in range((end - done) // 2):
+            u = order[done + i]
+            order[done + i] = order[end - 1 - i]
+            order[end - 1 - i] = u
+        done = end
+    return True
 
 
-@inlined
-def _log_sum(values):  # type: ignore[no-untyped-def]
+@compiled
+def _log_sum(values, n):  # type: ignore[no-untyped-def]
     """Return log Σ exp(values); −inf if all are."""
-    top = values.max()
+    top = -np.inf
+    for c in range(n):
+        top = max(top, values[c])
     if top == -np.inf:
         return top
     total = 0.0
-    for c in range(len(values)):
+    for c in range(n):
         total += np.exp(values[c] - top)
     return top + np.log(total)
 
 
-@inlined
-def _normalise(values, out):  # type: ignore[no-untyped-def]
-    """Write exp(values) / Σ exp(values) to ``out``; zeros if all are −inf."""
-    top = values.max()
-    total = 0.0
-    for c in range(len(values)):
-        out[c] = np.exp(values[c] - top) if top > -np.inf else 0.0
-        total += out[c]
-    if total > 0.0:
-        for c in range(len(values)):
-            out[c] /= total
-
-
-@inlined
-def _pick(u, probabilities):  # type: ignore[no-untyped-def]
-    """Return the state at which the cumulative probability passes u; never one of weight zero."""
-    last = 0
-    for c in range(len(probabilities)):
-        if probabilities[c] > 0.0:
-            last = c
-            if u < probabilities[c]:
-                return c
-            u -= probabilities[c]
-    return last  # what rounding leaves of the sum
-
-
-@inlined
+@compiled
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     """Return log(exp(a) + exp(b))."""
     top = max(a, b)
     return top if top == -np.inf else top + np.log1p(np.exp(min(a, b) - top))
 
 
-@inlined
-def _across(values, edge, keep, fresh, structured, work, out):  # type: ignore[no-untyped-def]
-    """Write log Σ_a exp(values[a]) edge[a, b] to ``out``, from a child's state to its parent's.
-
-    Structured, edge[a, b] = exp(keep) [a = b] + exp(fresh[a]): O(C) instead of O(C²).
-    """
-    C = len(values)
-    if structured:
-        for a in range(C):
-            work[a] = values[a] + fresh[a]
-        begun = _log_sum(work)
-        for b in range(C):
-            out[b] = _log_add(values[b] + keep, begun)
-    else:
-        for b in range(C):
-            for a in range(C):
-                work[a] = values[a] + edge[a, b]
-            out[b] = _log_sum(work)
-
-
-@inlined
-def _down(values, edge, keep, fresh, structured, work, out):  # type: ignore[no-untyped-def]
-    """Write log Σ_b exp(values[b]) edge[a, b] to ``out``, from a parent's state to its child's."""
-    C = len(values)
-    if structured:
-        total = _log_sum(values)
-        for a in range(C):
-            out[a] = _log_add(values[a] + keep, total + fresh[a])
-    else:
-        for a in range(C):
-            for b in range(C):
-                work[b] = values[b] + edge[a, b]
-            out[a] = _log_sum(work)
-
-
 @compiled
 def pass_messages(  # type: ignore[no-untyped-def]
-    parents, log_nodes, log_edges, log_keep, log_fresh, log_prior, uniform, states, marginals
+    trees,
+    log_nodes,
+    log_edges,
+    log_keep,
+    log_fresh,
+    log_prior,
+    uniform,
+    log_z,
+    marginals,
+    states,
+    order,
+    mark,
+    scratch,
+    rows,
 ):
-    """Fill ``states`` and ``marginals``; return how many nodes roots reach, and log Z.
+    """Fill ``log_z`` (n,) and ``marginals`` (n, T, C) of n trees, and draw ``states`` of the last.
 
-    Edges are (1 or T, C, C) `log_edges`; or, if these are none, those of structure: (1 or T,)
-    `log_keep` and (1 or T, C) `log_fresh` (`_across`). States are drawn with numbers ``uniform``,
-    none of them if there are none.
+    Edges are (1 or n T, C, C) ``log_edges`` of one tree after the other; or, if these are none,
+    exp(log_edges[a, b]) = exp(log_keep) [a = b] + exp(log_fresh[a]), with (1 or n T,) ``log_keep``
+    and (1 or T, C) ``log_fresh``: O(C) instead of O(C²). States are drawn with the numbers
+    ``uniform``, none of them if there are none. log_z is nan if a tree has a cycle.
 
-    Of several children each hears its parent without its own message: sums over the siblings
-    before and after it are kept, so that nothing is ever subtracted.
-    """
-    T, C = log_nodes.shape
-    structured, draws = len(log_edges) == 0, len(uniform) > 0
-    empty = np.empty((C, C))
-    order, n, first, following = generations_first(parents)
-    if n < T:
-        return n, -np.inf
-
-    below = np.zeros((T, C))  # evidence of all descendants, by the node's state
-    before = np.empty((T, C))  # of the siblings earlier in the list, by the parent's state
-    message = np.zeros((T, C))  # of the node and all below it, by the parent's state
-    own, work = np.empty(C), np.empty(C)
-    log_z = 0.0
-    for at in range(T - 1, -1, -1):
-        v = order[at]
-        u = first[v]
-        while u >= 0:
-            for c in range(C):
-                before[u, c] = below[v, c]
-                below[v, c] += message[u, c]
-            u = following[u]
-        for c in range(C):
-            own[c] = log_nodes[v, c] + below[v, c]
-        if parents[v] < 0:
-            for c in range(C):
-                work[c] = log_prior[c] + own[c]
-            log_z += _log_sum(work)
-        else:
-            edge = empty if structured else log_edges[v if len(log_edges) > 1 else 0]
-            keep = log_keep[v if len(log_keep) > 1 else 0] if structured else 0.0
-            fresh = log_fresh[v if len(log_fresh) > 1 else 0]
-            _across(own, edge, keep, fresh, structured, work, message[v])
-    if log_z == -np.inf:
-        return n, log_z
-
-    above = np.empty((T, C))  # evidence of all that is not below the node, by the node's state
-    heard = np.empty(C)
-    chances = np.empty(C)
-    kept = np.empty(T, np.intp)
-    for at in range(T):
-        v = order[at]
-        if parents[v] < 0:
-            for c in range(C):
-                above[v, c] = log_prior[c]
-        if draws:
-            for c in range(C):
-                work[c] = log_nodes[v, c] + below[v, c]
-                if parents[v] < 0:
-                    work[c] += log_prior[c]
-                elif structured:
-                    drawn = log_fresh[v if len(log_fresh) > 1 else 0, c]
-                    keep = log_keep[v if len(log_keep) > 1 else 0]
-                    work[c] += _log_add(keep, drawn) if c == states[parents[v]] else drawn
-                else:
-                    work[c] += log_edges[v if len(log_edges) > 1 else 0, c, states[parents[v]]]
-            _normalise(work, chances)
-            states[v] = _pick(uniform[v], chances)
-        for c in range(C):
-            work[c] = above[v, c] + log_nodes[v, c] + below[v, c]
-        _normalise(work, marginals[v])
-        n_children = 0
-        u = first[v]
-        while u >= 0:
-            kept[n_children] = u
-            n_children += 1
-            u = following[u]
-        after = np.zeros(C)
-        for i in range(n_children - 1, -1, -1):
-            u = kept[i]
-            for b in range(C):
-                heard[b] = above[v, b] + log_nodes[v, b] + before[u, b] + after[b]
-                after[b] += message[u, b]
-            edge = empty if structured else log_edges[u if len(log_edges) > 1 else 0]
-            keep = log_keep[u if len(log_keep) > 1 else 0] if structured else 0.0
-            fresh = log_fresh[u if len(log_fresh) > 1 else 0]
-            _down(heard, edge, keep, fresh, structured, work, above[u])
-    return n, log_z
-
-
-@compiled
-def pass_messages_over(  # type: ignore[no-untyped-def]
-    trees, log_nodes, log_edges, log_keep, log_fresh, log_prior, log_z, marginals
-):
-    """Fill log Z (n,) and marginals (n, T, C) of each of n trees, without draws.
-
-    ``log_edges`` is (1, C, C), or (n T, C, C) with the matrices of one tree after the other; or
-    there are none, and ``log_keep`` is (1,) or (n T,), ``log_fresh`` (1 or T, C).
+    Each child hears its parent without its own message: sums over the siblings before it and
+    after it are kept, so that nothing is ever subtracted.
     """
     n, T = trees.shape
-    states, uniform = np.empty(0, np.intp), np.empty(0)  # nothing is drawn
-    for i in range(n):
-        edges = log_edges[i * T : (i + 1) * T] if len(log_edges) > 1 else log_edges
-        keep = log_keep[i * T : (i + 1) * T] if len(log_keep) > 1 else log_keep
-        log_z[i] = pass_messages(
-            trees[i], log_nodes, edges, keep, log_fresh, log_prior, uniform, states, marginals[i]
-        )[1]
+    C = log_nodes.shape[1]
+    # By the node's state: what is below it, above it; by the parent's state: the message to it,
+    # those of the siblings before. By the node's state: those of its children so far.
+    below, above, message, before, after = scratch
+    own, work = rows
+    structured = len(log_edges) == 0
+    for t in range(n):
+        if not parents_first(trees, t, order, mark):
+            log_z[t] = np.nan
+            continue
+        for u in range(T + 1):
+            for c in range(C):
+                below[u, c] = 0.0
+                above[u, c] = 0.0
+                after[u, c] = 0.0
+        for at in range(T - 1, -1, -1):
+            u = order[at]
+            v = trees[t, u]
+            for c in range(C):
+                own[c] = log_nodes[u, c] + below[u, c]
+                work[c] = own[c] + (log_prior[c] if v < 0 else log_fresh[u % len(log_fresh), c])
+            # A root's message is its share of log Z, whatever the state of row −1.
+            begun = _log_sum(work, C) if structured or v < 0 else -np.inf
+            keep = -np.inf if v < 0 else log_keep[(t * T + u) % len(log_keep)]
+            for b in range(C):
+                if structured or v < 0:
+                    total = _log_add(own[b] + keep, begun)
+                else:
+                    for a in range(C):
+                        work[a] = own[a] + log_edges[(t * T + u) % len(log_edges), a, b]
+                    total = _log_sum(work, C)
+                before[u, b] = below[v, b]
+                message[u, b] = total
+                below[v, b] += total
+        log_z[t] = below[T, 0]
+        if log_z[t] == -np.inf:
+            continue
+        for at in range(T):
+            u = order[at]
+            v = trees[t, u]
+            for b in range(C):
+                own[b] = above[v, b] + before[u, b] + after[v, b]
+                after[v, b] += message[u, b]
+            begun = 0.0 if v < 0 else _log_sum(own, C)
+            keep = -np.inf if v < 0 else log_keep[(t * T + u) % len(log_keep)]
+            for a in range(C):
+                if v < 0:
+                    total = log_prior[a]
+                elif structured:
+                    fresh = begun + log_fresh[u % len(log_fresh), a]
+                    total = _log_add(own[a] + keep, fresh)
+                else:
+                    for b in range(C):
+                        work[b] = own[b] + log_edges[(t * T + u) % len(log_edges), a, b]
+                    total = _log_sum(work, C)
+                above[u, a] = total + log_nodes[u, a]
+            for c in range(C):
+                work[c] = above[u, c] + below[u, c]
+            total = _log_sum(work, C)
+            for c in range(C):
+                marginals[t, u, c] = np.exp(work[c] - total)
+            if len(uniform) > 0:
+                s = 0 if v < 0 else states[v]
+                for c in range(C):
+                    if v < 0:
+                        total = log_prior[c]
+                    elif structured:
+                        total = log_fresh[u % len(log_fresh), c]
+                        total = _log_add(keep, total) if c == s else total
+                    else:
+                        total = log_edges[(t * T + u) % len(log_edges), c, s]
+                    work[c] = total + log_nodes[u, c] + below[u, c]
+                total = _log_sum(work, C)
+                left = uniform[u]
+                for c in range(C):
+                    chance = np.exp(work[c] - total)
+                    if chance > 0.0:
+                        states[u] = c  # never one of weight zero, whatever rounding leaves
+                        if left < chance:
+                            break
+                        left -= chance

@@ -11,6 +11,7 @@ from scipy.special import logsumexp, softmax
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import NoSpanningTreeError
+from outtrees.inference.messages import pass_messages
 from outtrees.labels.model import LabelModel, Labels, evidence
 
 _BELIEVED = 0.8  # of what trees say of unknown labels; the rest stays as it was beforehand
@@ -98,13 +99,9 @@ class TreeProposal:
 
     def weigh(self, trees: NDArray[np.intp]) -> tuple[Array, Array]:
         """Return log(weight of the tree, labels summed / the proposal's), and label marginals."""
-        from outtrees.inference.message_kernels import pass_messages_over
-
-        model, (n, T) = self._model, trees.shape
-        C = model.n_classes
-        log_z, marginals = np.empty(n), np.empty((n, T, C))
+        model = self._model
         edges = model.structured_edges(trees)
-        pass_messages_over(trees, self._log_nodes, *edges, model.log_marginal, log_z, marginals)
+        _, marginals, log_z = pass_messages(trees, self._log_nodes, edges, model.log_marginal)
         along = model.along(self._pairs, trees)
         return log_z - np.where(trees < 0, 0.0, along).sum(axis=1), marginals
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from outtrees._common.arguments import check_number
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.inference.messages import States
+from outtrees.inference.messages import States, pass_messages
 from outtrees.models.edges import chunks
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.sparse.fronts import Plan
@@ -164,16 +164,13 @@ class LabelModel:
         rng: Any,
     ) -> States:
         """Return a joint draw of all labels given the tree, and their exact marginals."""
-        from outtrees.inference.message_kernels import pass_messages
-
-        nodes, tree = evidence(known, self.n_classes), np.ascontiguousarray(parents, dtype=np.intp)
-        states, marginals = np.empty(len(tree), dtype=np.intp), np.empty(nodes.shape)
-        uniform = as_generator(rng).random(len(tree))
-        edges = self.structured_edges(tree[None])
-        _, log_z = pass_messages(tree, nodes, *edges, self.log_marginal, uniform, states, marginals)
-        if log_z == -np.inf:
+        trees = np.ascontiguousarray(parents, dtype=np.intp)[None]
+        nodes, edges = evidence(known, self.n_classes), self.structured_edges(trees)
+        uniform = as_generator(rng).random(len(nodes))
+        states, marginals, log_z = pass_messages(trees, nodes, edges, self.log_marginal, uniform)
+        if log_z[0] == -np.inf:
             raise ValueError("the known labels contradict each other along this tree")
-        return States(states, marginals, log_z)
+        return States(states, marginals[0], float(log_z[0]))
 
     def edges(
         self,
