@@ -126,7 +126,7 @@ def sweep(
     constant = model.log_weights + 0.5 * edges.log_precision[:K]
     log_alone = constant[:, None] - 0.5 * (pulled_alone * seen[:, :D]).sum(axis=2)
     # P times the mean of each record's children (K, D, T), and half of the mean times that.
-    pulled = PA @ cells.T
+    pulled = np.ascontiguousarray(PA @ cells.T)
     squares = 0.5 * (pulled * (A @ cells.T)).sum(axis=1)
     tables = model.stacked_tables
     C = tables.shape[2]
@@ -151,7 +151,8 @@ def sweep(
         np.ascontiguousarray(hidden[:, model.categorical]),
         *hidden_columns(linear),
         seen,
-        (P, PA, A, to_precision, to_level),
+        # One layout is compiled.
+        tuple(np.ascontiguousarray(link) for link in (P, PA, A, to_precision, to_level)),
         (log_alone, pulled_alone),
         pulled,
         squares,

@@ -90,7 +90,7 @@ def pass_messages(  # type: ignore[no-untyped-def]
     # By the node's state: what is below it, above it; by the parent's state: the message to it,
     # those of the siblings before. By the node's state: those of its children so far.
     below, above, message, before, after = scratch
-    own, work = rows
+    own, work, marginal, drawn = rows
     structured = len(log_edges) == 0
     for t in range(n):
         if not parents_first(trees, t, order, mark):
@@ -131,37 +131,30 @@ def pass_messages(  # type: ignore[no-untyped-def]
                 after[v, b] += message[u, b]
             begun = 0.0 if v < 0 else _log_sum(own, C)
             keep = -np.inf if v < 0 else log_keep[(t * T + u) % len(log_keep)]
+            s = 0 if v < 0 else states[v]
             for a in range(C):
                 if v < 0:
-                    total = log_prior[a]
+                    given = total = log_prior[a]
                 elif structured:
-                    fresh = begun + log_fresh[u % len(log_fresh), a]
-                    total = _log_add(own[a] + keep, fresh)
+                    given = log_fresh[u % len(log_fresh), a]
+                    total = _log_add(own[a] + keep, begun + given)
+                    given = _log_add(keep, given) if a == s else given
                 else:
+                    given = log_edges[(t * T + u) % len(log_edges), a, s]
                     for b in range(C):
                         work[b] = own[b] + log_edges[(t * T + u) % len(log_edges), a, b]
                     total = _log_sum(work, C)
                 above[u, a] = total + log_nodes[u, a]
+                marginal[a] = above[u, a] + below[u, a]
+                drawn[a] = given + log_nodes[u, a] + below[u, a]
+            total = _log_sum(marginal, C)
             for c in range(C):
-                work[c] = above[u, c] + below[u, c]
-            total = _log_sum(work, C)
-            for c in range(C):
-                marginals[t, u, c] = np.exp(work[c] - total)
+                marginals[t, u, c] = np.exp(marginal[c] - total)
             if len(uniform) > 0:
-                s = 0 if v < 0 else states[v]
-                for c in range(C):
-                    if v < 0:
-                        total = log_prior[c]
-                    elif structured:
-                        total = log_fresh[u % len(log_fresh), c]
-                        total = _log_add(keep, total) if c == s else total
-                    else:
-                        total = log_edges[(t * T + u) % len(log_edges), c, s]
-                    work[c] = total + log_nodes[u, c] + below[u, c]
-                total = _log_sum(work, C)
+                total = _log_sum(drawn, C)
                 left = uniform[u]
                 for c in range(C):
-                    chance = np.exp(work[c] - total)
+                    chance = np.exp(drawn[c] - total)
                     if chance > 0.0:
                         states[u] = c  # never one of weight zero, whatever rounding leaves
                         if left < chance:

@@ -92,7 +92,7 @@ def draw_states(
             Option("parents"),
             f" must be -1 or 0 … {T - 1}; got {up_to[wrong][0]}. Mark a root by -1.",
         )
-    uniform = as_generator(rng).random(T)
+    uniform = np.asarray(as_generator(rng).random(T))
     edges = edge.reshape(-1, C, C), np.zeros(1), np.zeros((1, C))
     states, marginals, log_z = pass_messages(up_to[None], nodes, edges, prior, uniform)
     if np.isnan(log_z[0]):
@@ -130,7 +130,7 @@ def pass_messages(
     log_z, marginals, states = np.empty(n), np.zeros((n, T, C)), np.zeros(T, dtype=np.intp)
     order, mark = np.empty(T, dtype=np.intp), np.full(T, -1)
     scratch = tuple(np.empty((5, T + 1, C)))
-    rows = tuple(np.empty((2, C)))
+    rows = tuple(np.empty((4, C)))
     fill(
         np.ascontiguousarray(trees),
         log_nodes,
