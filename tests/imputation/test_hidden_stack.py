@@ -8,10 +8,10 @@ from outtrees.imputation.leaves import leaf_cells
 from outtrees.imputation.model import hidden_model
 from outtrees.imputation.sampler import draw_rows
 from outtrees.imputation.stack import (
-    Candidate,
     Dummies,
     Table,
-    default_candidates,
+    TableModel,
+    default_models,
     stack_cells,
     stacking_weights,
 )
@@ -115,8 +115,8 @@ def test_the_mutation_that_recovers_cells_gets_the_weight():
     cells = np.column_stack([base, base + 0.05 * rng.normal(size=(60, 2))])
     cells[rng.random(cells.shape) < 0.1] = np.nan
     offered = {
-        "columns": Candidate(GaussianMutation(transition="zero", prior_strength=1e6), True),
-        "cloud": Candidate(GaussianMutation(transition="zero"), True),
+        "columns": TableModel(GaussianMutation(transition="zero", prior_strength=1e6), True),
+        "cloud": TableModel(GaussianMutation(transition="zero"), True),
     }
     chains = {"n_chains": 1, "n_draws": 4, "burn_in": 0, "n_kept": 4}
     stack = stack_cells(offered, Table(cells, [], []), max_iter=2, chains=chains, rng=rng)
@@ -125,9 +125,9 @@ def test_the_mutation_that_recovers_cells_gets_the_weight():
     assert list(stack.fitted) == ["cloud"]
 
 
-def test_default_candidates_fit_the_size_of_the_table():
-    assert "clouds + window" in default_candidates(Table(np.zeros((40, 2)), [], []))
-    assert "clouds + window" not in default_candidates(Table(np.zeros((10, 2)), [], []))
+def test_default_models_fit_the_size_of_the_table():
+    assert "clouds + window" in default_models(Table(np.zeros((40, 2)), [], []))
+    assert "clouds + window" not in default_models(Table(np.zeros((10, 2)), [], []))
 
 
 def test_rows_are_drawn_by_their_weights_and_never_where_it_is_zero():

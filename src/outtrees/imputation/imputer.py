@@ -24,9 +24,9 @@ from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Message, Option
 from outtrees.imputation.model import check_columns
 from outtrees.imputation.stack import (
-    Candidate,
     Table,
-    default_candidates,
+    TableModel,
+    default_models,
     mixed_mutation,
     stack_cells,
 )
@@ -181,7 +181,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = columns.table(cells)
         self.__dict__.pop("weights_", None)
         stack = stack_cells(
-            self._candidates(table),
+            self._models(table),
             table,
             max_iter=self.max_iter,
             chains={
@@ -282,12 +282,12 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     # Inside -----------------------------------------------------------------------------------
 
-    def _candidates(self, table: Table) -> dict[str, Candidate]:
+    def _models(self, table: Table) -> dict[str, TableModel]:
         if isinstance(self.mutation, Mutation):
             check_columns(self.mutation, table.cells.shape[1], table.categorical)
-            return {type(self.mutation).__name__: Candidate(self.mutation, False)}
+            return {type(self.mutation).__name__: TableModel(self.mutation, False)}
         if self.mutation == "auto":
-            return default_candidates(table)
+            return default_models(table)
         made = make_mutation(self.mutation)
         every = len(table.categorical) == table.cells.shape[1]
         if isinstance(made, CategoricalMutation) and every:
@@ -306,7 +306,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         if isinstance(made, MixtureMutation):
             made = MixtureMutation(prior_strength=10.0)
-        return {self.mutation: Candidate(made, False)}
+        return {self.mutation: TableModel(made, False)}
 
     def _leaves(self, table: Array) -> Array:
         """Return new records filled in, each a leaf below the training records."""

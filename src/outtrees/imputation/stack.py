@@ -26,13 +26,13 @@ from outtrees.models import (
 )
 from outtrees.models.base import Mutation
 
-_LEAST_WEIGHT = 0.05  # a candidate below this is not worth its chains
+_LEAST_WEIGHT = 0.05  # a model below this is not worth its chains
 _LEAST_RECORDS = 30  # fewer cannot tell several clouds apart
 _FEWEST_CELLS = 20  # held out; fewer say nothing about weights
 
 _LEAST_CHANCE = 1e-3  # a Gaussian mean may leave [0, 1]; no category is ruled out for that
 
-# Called with the name of a candidate, what is done, steps done and their total.
+# Called with the name of a model, what is done, steps done and their total.
 Report = Callable[[str, str, int, int], object]
 
 
@@ -44,7 +44,7 @@ class Table(NamedTuple):
     n_levels: list[int]  # of the categorical columns
 
 
-class Candidate(NamedTuple):
+class TableModel(NamedTuple):
     """A mutation for a table, on its own columns or on dummies for its categories."""
 
     mutation: Mutation
@@ -70,7 +70,7 @@ def mixed_mutation(
     return ProductMutation([(gaussian, continuous), (known, table.categorical)])
 
 
-def default_candidates(table: Table) -> dict[str, Candidate]:
+def default_models(table: Table) -> dict[str, TableModel]:
     """Return the mutations that `OutTreeImputer(mutation="auto")` weighs against each other.
 
     One cloud, with little and with much of a prior, in which a hidden cell is predicted by the
@@ -84,20 +84,20 @@ def default_candidates(table: Table) -> dict[str, Candidate]:
     )
     cloud = GaussianMutation(transition="zero", prior_strength=30.0)
     found = {
-        "cloud": Candidate(GaussianMutation(transition="zero"), True),
-        "cloud, shrunk": Candidate(cloud, True),
-        "tree": Candidate(tree, False),
+        "cloud": TableModel(GaussianMutation(transition="zero"), True),
+        "cloud, shrunk": TableModel(cloud, True),
+        "tree": TableModel(tree, False),
     }
     if len(table.cells) >= _LEAST_RECORDS:
         window = GaussianMutation(transition="identity", prior_strength=100.0)
         clouds = MixtureMutation(components=[cloud, cloud, cloud, window])
-        found["clouds + window"] = Candidate(clouds, True)
+        found["clouds + window"] = TableModel(clouds, True)
     return found
 
 
 @dataclass(frozen=True)
-class FittedCandidate:
-    """One candidate fitted to a table, and what it says of cells in the table's own columns."""
+class FittedModel:
+    """One model fitted to a table, and what it says of cells in the table's own columns."""
 
     fit: HiddenFit
     dummies: Dummies | None
@@ -124,37 +124,35 @@ class FittedCandidate:
         )
 
 
-def fit_candidate(
-    candidate: Candidate,
+def fit_model(
+    model: TableModel,
     table: Table,
-    start: FittedCandidate | None = None,
+    start: FittedModel | None = None,
     **options: Any,
-) -> FittedCandidate:
-    """Return the candidate fitted to the table; `options` are those of `fit_hidden`."""
-    if not candidate.dummies or not table.categorical:
+) -> FittedModel:
+    """Return the model fitted to the table; `options` are those of `fit_hidden`."""
+    if not model.dummies or not table.categorical:
         earlier = None if start is None else start.fit
-        return FittedCandidate(
-            fit_hidden(candidate.mutation, table.cells, start=earlier, **options), None
-        )
+        return FittedModel(fit_hidden(model.mutation, table.cells, start=earlier, **options), None)
     if start is None or start.dummies is None:
         coding, earlier = Dummies.of(table.cells, table.categorical, table.n_levels), None
     else:
         coding, earlier = start.dummies, start.fit
-    fit = fit_hidden(candidate.mutation, coding.encode(table.cells), start=earlier, **options)
-    return FittedCandidate(fit, coding)
+    fit = fit_hidden(model.mutation, coding.encode(table.cells), start=earlier, **options)
+    return FittedModel(fit, coding)
 
 
 class CellStack(NamedTuple):
-    """Candidates fitted to all observed cells, their weights, and what they say together."""
+    """Models fitted to all observed cells, their weights, and what they say together."""
 
-    weights: dict[str, float]  # of all candidates
+    weights: dict[str, float]  # of all models
     losses: dict[str, float]  # mean squared error on the cells held out, NaN if none were
-    fitted: dict[str, FittedCandidate]  # of those that were kept
+    fitted: dict[str, FittedModel]  # of those that were kept
     posteriors: dict[str, HiddenPosterior]
 
 
 def stack_cells(
-    candidates: Mapping[str, Candidate],
+    models: Mapping[str, TableModel],
     table: Table,
     *,
     max_iter: int,
@@ -162,28 +160,28 @@ def stack_cells(
     rng: np.random.Generator,
     report: Report | None = None,
 ) -> CellStack:
-    """Return the candidates with the weights w ≥ 0, Σ w = 1, that recover held-out cells best.
+    """Return the models with the weights w ≥ 0, Σ w = 1, that recover held-out cells best.
 
-    A tenth of the observed cells (more if they are few) is hidden as well, every candidate is
+    A tenth of the observed cells (more if they are few) is hidden as well, every model is
     fitted to the rest, and w minimises the mean over those cells of |Σ_c w_c m_c − x|², with m_c
     the expected cell: in standard deviations, or as chances of the categories (Brier's score).
-    The candidates that keep a weight of 0.05 or more are fitted to all observed cells, from
+    The models that keep a weight of 0.05 or more are fitted to all observed cells, from
     where they stood, and get their chains.
     """
-    names = list(candidates)
+    names = list(models)
 
     def on_step(name: str, what: str) -> Callable[[int, int], object] | None:
         return None if report is None else lambda n, total: report(name, what, n, total)
 
-    early: dict[str, FittedCandidate] = {}
+    early: dict[str, FittedModel] = {}
     mask = _held_out(table, rng)
     weights, losses = {names[0]: 1.0}, {names[0]: np.nan}
     if len(names) > 1:
         errors = []
         partial = table._replace(cells=np.where(mask, np.nan, table.cells))
         for name in names:
-            early[name] = fit_candidate(
-                candidates[name],
+            early[name] = fit_model(
+                models[name],
                 partial,
                 max_iter=max_iter,
                 random_state=rng,
@@ -203,8 +201,8 @@ def stack_cells(
     fitted, posteriors = {}, {}
     for name in kept:
         start = early.get(name)
-        fitted[name] = fit_candidate(
-            candidates[name],
+        fitted[name] = fit_model(
+            models[name],
             table,
             start,
             max_iter=max_iter if start is None else (max_iter + 1) // 2,
@@ -218,7 +216,7 @@ def stack_cells(
 
 
 def stacking_weights(errors: Array) -> Array:
-    """Return w ≥ 0, Σ w = 1, with the smallest |Σ_c w_c errors[c]|, for errors (candidates, cells).
+    """Return w ≥ 0, Σ w = 1, with the smallest |Σ_c w_c errors[c]|, for errors (models, cells).
 
     Equal weights if there are fewer than 20 cells, which would say little.
 
@@ -227,12 +225,12 @@ def stacking_weights(errors: Array) -> Array:
     >>> stacking_weights(np.array([[1.0, 0.0], [0.0, 2.0]]).repeat(10, axis=1)).round(3)
     array([0.8, 0.2])
     """
-    n_candidates, n_cells = errors.shape
+    n_models, n_cells = errors.shape
     if n_cells < _FEWEST_CELLS:
-        return np.full(n_candidates, 1.0 / n_candidates)
+        return np.full(n_models, 1.0 / n_models)
     # Σ w = 1 as one more, heavy equation: non-negative least squares does the rest.
     heavy = 1e4 * max(1.0, float(np.abs(errors).max()))
-    rows = np.vstack([errors.T / np.sqrt(n_cells), np.full(n_candidates, heavy)])
+    rows = np.vstack([errors.T / np.sqrt(n_cells), np.full(n_models, heavy)])
     found = nnls(rows, np.append(np.zeros(n_cells), heavy))[0]
     return np.asarray(found / found.sum())
 

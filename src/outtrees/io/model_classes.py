@@ -44,7 +44,7 @@ CLASSES: dict[str, str] = {
     "Columns": "outtrees.imputation.imputer",
     "Completions": "outtrees.density.incomplete",
     "Dummies": "outtrees.imputation.stack",
-    "FittedCandidate": "outtrees.imputation.stack",
+    "FittedModel": "outtrees.imputation.stack",
     "HiddenFit": "outtrees.imputation.em",
     "HiddenModel": "outtrees.imputation.model",
     "HiddenPosterior": "outtrees.imputation.posterior",
@@ -69,7 +69,7 @@ CLASSES: dict[str, str] = {
     "Ancestry": "outtrees.ancestry.estimator",
 }
 # Names in files of version 0.1 → names of today.
-FORMER = {"LostMass": "DroppedMass"}
+FORMER = {"LostMass": "DroppedMass", "FittedCandidate": "FittedModel"}
 # Attributes of fitted estimators beside those that end in an underscore.
 ALSO_FITTED: dict[str, tuple[str, ...]] = {
     "OutTreeDensity": ("_completions",),
