@@ -16,7 +16,7 @@ from outtrees._common.compiled import compiled
 
 
 @compiled
-def _factorise(factor, at, n):  # type: ignore[no-untyped-def]
+def _factorise(factor, at, n):
     """Overwrite the lower triangle (n, n) by its Cholesky factor L; return log |L|, nan if none."""
     log_size = 0.0
     for i in range(n):
@@ -35,7 +35,7 @@ def _factorise(factor, at, n):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _solve_lower(factor, values, at, n, width):  # type: ignore[no-untyped-def]
+def _solve_lower(factor, values, at, n, width):
     """Overwrite values (n, width) by L⁻¹ values."""
     for i in range(n):
         for j in range(i):
@@ -48,7 +48,7 @@ def _solve_lower(factor, values, at, n, width):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _solve_upper(factor, values, at, n, width):  # type: ignore[no-untyped-def]
+def _solve_upper(factor, values, at, n, width):
     """Overwrite values (n, width) by L⁻ᵀ values."""
     for i in range(n - 1, -1, -1):
         for j in range(i + 1, n):
@@ -61,9 +61,7 @@ def _solve_upper(factor, values, at, n, width):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def pass_up(  # type: ignore[no-untyped-def]
-    order, parents, index, size, seen, message, link, factor, regression
-):
+def pass_up(order, parents, index, size, seen, message, link, factor, regression):
     """Pass messages from children to parents; return Σ log |L|, nan if a precision fails.
 
     ``message`` (T + 1, D + 1, D + 1) sums what the children of each record say: −2 log of it is the
@@ -96,9 +94,7 @@ def pass_up(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def pass_down(  # type: ignore[no-untyped-def]
-    order, parents, index, size, factor, regression, inner, part, mean, draw, cov
-):
+def pass_down(order, parents, index, size, factor, regression, inner, part, mean, draw, cov):
     """Fill in the hidden cells' mean, draw (T + 1, D + 1) and cov (T + 1, D, D), parents first.
 
     ``inner`` (T, D, D + 1) comes as the unit matrix and noise; ``part`` (D,) is work space.
@@ -127,7 +123,7 @@ def pass_down(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _pick(log_weights, n, uniform):  # type: ignore[no-untyped-def]
+def _pick(log_weights, n, uniform):
     """Return one of the first n positions; never one of weight zero."""
     top = -np.inf
     for c in range(n):
@@ -148,14 +144,14 @@ def _pick(log_weights, n, uniform):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _log_add(a, b):  # type: ignore[no-untyped-def]
+def _log_add(a, b):
     """Return log(exp(a) + exp(b))."""
     top = max(a, b)
     return top if top == -np.inf else top + np.log1p(np.exp(min(a, b) - top))
 
 
 @compiled
-def sweep_records(  # type: ignore[no-untyped-def]
+def sweep_records(
     order,
     parents,
     kinds,

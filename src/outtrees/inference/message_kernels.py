@@ -13,7 +13,7 @@ from outtrees._common.compiled import compiled
 
 
 @compiled
-def parents_first(trees, t, order, mark):  # type: ignore[no-untyped-def]
+def parents_first(trees, t, order, mark):
     """Fill ``order`` with the nodes of tree t, parents first; return whether there is no cycle.
 
     ``mark`` (T,) is work space, below zero for the first tree.
@@ -38,7 +38,7 @@ def parents_first(trees, t, order, mark):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _log_sum(values, n):  # type: ignore[no-untyped-def]
+def _log_sum(values, n):
     """Return log Σ exp(values); −inf if all are."""
     top = -np.inf
     for c in range(n):
@@ -52,14 +52,14 @@ def _log_sum(values, n):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _log_add(a, b):  # type: ignore[no-untyped-def]
+def _log_add(a, b):
     """Return log(exp(a) + exp(b))."""
     top = max(a, b)
     return top if top == -np.inf else top + np.log1p(np.exp(min(a, b) - top))
 
 
 @compiled
-def pass_messages(  # type: ignore[no-untyped-def]
+def pass_messages(
     trees,
     log_nodes,
     log_edges,

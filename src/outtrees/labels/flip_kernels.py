@@ -8,7 +8,7 @@ from outtrees._common.compiled import compiled
 
 
 @compiled
-def _largest(effects, tolerance):  # type: ignore[no-untyped-def]
+def _largest(effects, tolerance):
     """Return which effects are not zero but for a sum of ``tolerance``, and the sum left out."""
     T = len(effects)
     # Few are large enough to matter alone; only those are worth sorting.
@@ -31,7 +31,7 @@ def _largest(effects, tolerance):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _log_det(matrix):  # type: ignore[no-untyped-def]
+def _log_det(matrix):
     """Return the log of the determinant, −inf unless it is positive; the matrix is overwritten."""
     n = len(matrix)
     total, positive = 0.0, True
@@ -58,7 +58,7 @@ def _log_det(matrix):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def judge(slope, root_slope, children, parents, root, t, tolerance):  # type: ignore[no-untyped-def]
+def judge(slope, root_slope, children, parents, root, t, tolerance):
     """Return log Z(y') − log Z(y) and what was left out: `Flips._update` without its arrays."""
     T = len(slope)
     effects = np.empty(T)
