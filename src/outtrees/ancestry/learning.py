@@ -245,7 +245,8 @@ class Problem:
             kernel = lineage.kernels[c]
             if c == lineage.dates or not len(kernel.params):
                 continue
-            shares = _FIRST_SHARES if lineage.outlier_shares[c] > 0 else (0.0,)
+            share = float(lineage.outlier_shares[c])
+            shares = _FIRST_SHARES if share > 0 and c in lineage.contrasted else (share,)
             tried = []
             for variant in kernel.variants():
                 for params in variant.start_grid():
@@ -620,7 +621,7 @@ def column_evidence(
 def _some_share(lineage: Lineage) -> Array:
     """Return the outlier shares, those of columns that were left out at their start."""
     shares = np.asarray(lineage.outlier_shares, dtype=np.float64)
-    return np.where(shares >= 1, _FIRST_SHARES[0], shares)
+    return np.asarray(np.where(shares >= 1, _FIRST_SHARES[0], shares))
 
 
 def _restarted(lineage: Lineage, c: int, cells: Array) -> Lineage:

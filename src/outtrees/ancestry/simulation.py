@@ -9,7 +9,7 @@ import numpy as np
 
 from outtrees.ancestry.posterior import Posterior
 from outtrees.io.tables import Table
-from outtrees.models.columns import GroupedDrift, Sticky, Substitution, Waiting
+from outtrees.models.columns import Drift, GroupedDrift, Sticky, Substitution, Waiting
 
 _EPOCH = date(1970, 1, 1)
 
@@ -47,6 +47,8 @@ def simulated(posterior: Posterior, n: int, rng: np.random.Generator) -> Table:
         elif isinstance(kernel, GroupedDrift):
             groups = [posterior.records.group_names[int(g)] for g in values[:, -1]]
             table |= {_group_column(posterior): groups, **_by_axis(name, values[:, :-1])}
+        elif isinstance(kernel, Drift) and kernel.ends:
+            table |= _by_axis(name, values[:, : values.shape[1] // 2])
         elif values.shape[1] == 1:
             table[name] = values[:, 0].tolist()
         else:

@@ -16,7 +16,10 @@ from outtrees.models.edges import chunks
 
 # What an edge needs for a while, for each column and number of links.
 _CELLS_OF_AN_EDGE = 4
-_OUTLIER_PRIOR = 0.5  # pseudo-links that are outliers, and that are not
+# Pseudo-links that are outliers, and that are not. A contrasted column may say nothing at all; the
+# cells of others are wrong now and then.
+_OUTLIERS_CONTRASTED, _OUTLIERS = (0.5, 0.5), (0.2, 99.8)
+_FIRST_CONTRASTED, _FIRST = 0.2, 0.002  # shares of outliers with which a fit starts
 
 
 class Stretch(NamedTuple):
@@ -100,7 +103,11 @@ class Lineage:
         K = self.generations
         weights = np.full(K, 0.1 / max(K - 1, 1))
         weights[0] = 1.0 if K == 1 else 0.9
-        shares = np.array([0.2 if self._has_background(k) else 0.0 for k in kernels])
+        dated = any(isinstance(kernel, Waiting) for kernel in kernels)
+        shares = np.zeros(len(kernels))
+        for c, kernel in enumerate(kernels):
+            if self._has_background(kernel):
+                shares[c] = _FIRST_CONTRASTED if dated and kernel.contrasted else _FIRST
         return replace(
             self, kernels=kernels, step_weights=weights, outlier_shares=shares, exponents=None
         )
@@ -459,13 +466,20 @@ class Lineage:
     def log_prior(self) -> float:
         """Return the log prior density of all parameters, up to a constant.
 
-        Half a pseudo-link that is an outlier and half of one that is not, for each column; one
-        pseudo-link of one step.
+        Pseudo-links that are outliers and that are not, for each column; one pseudo-link of one
+        step.
         """
-        shares = self.outlier_shares[self._shared]
-        value = _OUTLIER_PRIOR * float((np.log(4 * shares) + np.log1p(-shares)).sum())
+        shares, (a, b) = self.outlier_shares[self._shared], self._outlier_prior
+        value = float((a * np.log(shares) + b * np.log1p(-shares)).sum())
         value += float(self.log_step_weights[0])
         return value + sum(self.kernels[c].log_prior() for c in self.used)
+
+    @property
+    def _outlier_prior(self) -> tuple[Array, Array]:
+        """The pseudo-links of the columns whose share is learned, outliers and others."""
+        contrasted = self.contrasted
+        pairs = [_OUTLIERS_CONTRASTED if c in contrasted else _OUTLIERS for c in self._shared]
+        return np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
 
     def prior_slopes(self) -> Array:
         """Return ∂/∂params of `log_prior` (P,)."""
@@ -477,7 +491,8 @@ class Lineage:
         result[:n] += np.concatenate(
             [np.empty(0), *(self.kernels[c].prior_slopes() for c in self.used)]
         )
-        result[n : n + len(shares)] += _OUTLIER_PRIOR * (1 - 2 * shares)
+        a, b = self._outlier_prior
+        result[n : n + len(shares)] += a - (a + b) * shares
         return result
 
     # Samples -------------------------------------------------------------------------------
