@@ -122,7 +122,8 @@ def table(seed, T, missing=0.05, spread=1.0):
         Sticky(tuple("abcd")),
         Substitution(),
     ]
-    return kernels, values
+    # Without dates: where there are some, columns are contrasted, and nothing is bounded.
+    return kernels[1:], values[1:]
 
 
 @pytest.mark.parametrize("roots", ["single", "any"])
@@ -133,7 +134,7 @@ def test_the_bound_is_never_below_what_all_pairs_say(seed, generations, roots):
     lineage = Lineage(kernels, generations).start(values)
     given = constraints(50, known_parents={7: 3}, forbidden=[(9, 8), (20, 2)])
     edges = table_candidates(lineage, values, given, 2, roots=roots)
-    options = {"roots": roots, "root_rate": 0.1}
+    options = {"roots": roots, "log_introduction": -3.0}
     true = table_dropped_mass(lineage, values, given, edges, **options)
     found = table_dropped_mass(lineage, values, given, edges, most_pairs=500, **options)
     assert (true.kind, found.kind) == ("exact", "bound")
@@ -146,7 +147,7 @@ def test_an_ordinary_bound_says_something():
     kernels, values = table(5, T=400, missing=0.02, spread=3.0)
     lineage = Lineage(kernels).start(values)
     given = constraints(400)
-    options = {"roots": "any", "root_rate": 0.1}
+    options = {"roots": "any", "log_introduction": -3.0}
     edges = table_candidates(lineage, values, given, 10, roots="any")
     true = table_dropped_mass(lineage, values, given, edges, **options)
     found = table_dropped_mass(lineage, values, given, edges, most_pairs=20_000, **options)
@@ -158,9 +159,23 @@ def test_a_list_of_all_parents_loses_nothing():
     kernels, values = table(6, T=30)
     lineage, given = Lineage(kernels).start(values), constraints(30)
     edges = table_candidates(lineage, values, given, 30, roots="any")
-    options = {"roots": "any", "root_rate": 0.1}
+    options = {"roots": "any", "log_introduction": -3.0}
     assert table_dropped_mass(lineage, values, given, edges, **options).mean == 0.0
     assert table_dropped_mass(lineage, values, given, edges, most_pairs=99, **options).bound == 0.0
+
+
+def test_contrasted_columns_are_not_bounded():
+    kernels, values = table(6, T=30)
+    dates = np.repeat(np.arange(30.0)[:, None], 4, axis=1) * [1, 1, 0, 0]
+    lineage = Lineage([Waiting(mean=4.0, sd=2.0), *kernels]).start([dates, *values])
+    given = constraints(30)
+    edges = table_candidates(lineage, [dates, *values], given, 3, roots="any")
+    options = {"roots": "any", "most_pairs": 99}
+    found = table_dropped_mass(lineage, [dates, *values], given, edges, **options)
+    assert (found.kind, found.bound) == ("estimate", None)
+    # Sequences are not contrasted, and dates with them alone are.
+    pair = Lineage([Waiting(mean=4.0, sd=2.0), Substitution()]).start([dates, values[-1]])
+    assert can_be_bounded(pair, [dates, values[-1]])
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from outtrees.models.columns import (
     Counts,
     Distances,
     Drift,
+    EdgeWeights,
     Lineage,
     Reversion,
     Sticky,
@@ -131,9 +132,8 @@ def test_quick_scores_are_the_largest_term_of_the_weights(generations, backgroun
     if background:
         lineage = replace(lineage, outlier_shares=np.array([0.01, 0.3, 0.1, 0.2, 0.05, 0.0]))
     given = constraints(80)
-    found = Scanner(lineage, values).best(
-        np.arange(80), 80, windows_of(lineage, values, given), given
-    )
+    weights = EdgeWeights(lineage, values, given.groups)
+    found = Scanner(weights).best(np.arange(80), 80, windows_of(lineage, values, given), given)
     terms = []
     for k in range(1, generations + 1):
         best = []
@@ -143,7 +143,7 @@ def test_quick_scores_are_the_largest_term_of_the_weights(generations, backgroun
             )
             share = lineage.outlier_shares[c]
             with np.errstate(divide="ignore"):
-                alone = np.log(share) + kernel.log_alone(values[c])[found.child]
+                alone = np.log(share) + weights.background.log_alone[c][0, found.child]
             best.append(np.maximum(follows + np.log1p(-share), alone))
         terms.append(np.log(lineage.step_weights[k - 1]) + np.sum(best, axis=0))
     np.testing.assert_allclose(found.score, np.max(terms, axis=0), atol=1e-9)
@@ -167,7 +167,7 @@ def test_the_compiled_search_finds_the_best(monkeypatch, unit):
     everything = all_edges(given)
     kept = in_order(lineage, values, everything.child, everything.parent)
     u, v = everything.child[kept], everything.parent[kept]
-    score = lineage.log_beta(lineage.pairs(values, values, u, v))
+    score = EdgeWeights(lineage, values, given.groups).log_beta(u, v)
     twin = grouped(list(zip(u.tolist(), v.tolist(), strict=True)), score, 6)
     assert pairs_of(slow) == {(u, v) for u, v in twin if u != 5}
 
@@ -183,7 +183,7 @@ def test_gaps_counts_and_clocks_are_ranked_nearly_right(monkeypatch, strict, see
     monkeypatch.setattr(table_search, "_WORTH_COMPILING", 0)
     fast = best_parents(lineage, values, given, 20)
     np.testing.assert_array_equal(fast.possible, slow.possible)
-    log_weight = lineage.log_beta(lineage.pairs(values, values, slow.child, slow.parent))
+    log_weight = EdgeWeights(lineage, values, given.groups).log_beta(slow.child, slow.parent)
     shares = IndependentChoices(slow.child, log_weight, np.full(100, -np.inf)).edge_marginals
     listed = np.array([pair in pairs_of(fast) for pair in sorted(pairs_of(slow))])
     lost = np.bincount(slow.child[~listed], shares[~listed], minlength=100)
@@ -302,7 +302,7 @@ def test_proposals_hold_most_of_what_all_pairs_hold(monkeypatch, strict, dated):
     assert given.allows(u, v).all()
     assert in_order(lineage, values, u, v).all()
     assert 7 not in u
-    log_weight = lineage.log_beta(lineage.pairs(values, values, whole.child, whole.parent))
+    log_weight = EdgeWeights(lineage, values, given.groups).log_beta(whole.child, whole.parent)
     shares = IndependentChoices(whole.child, log_weight, np.full(300, -np.inf)).edge_marginals
     listed = np.array([pair in pairs_of(some) for pair in sorted(pairs_of(whole))])
     assert shares[listed].sum() > 0.9 * shares.sum()

@@ -23,6 +23,7 @@ from scipy.special import logsumexp
 from outtrees.candidates.choices import IndependentChoices, log_sums
 from outtrees.candidates.edges import Constraints, PossibleEdges, all_edges
 from outtrees.candidates.windows import in_order, possible_pairs, windows_of
+from outtrees.errors import NoSpanningTreeError
 from outtrees.inference.checkpoint import Checkpoint, digest
 from outtrees.models.columns import Lineage, LineagePairs, Waiting
 from outtrees.models.columns.lineage import (
@@ -203,8 +204,11 @@ class Problem:
         first = np.append(start.params, log_root) if free_root else start.params
         best: list[Point] = []
         trace: list[float] = []
+        last: list[tuple[Array, float, Array]] = []
 
         def loss(theta: Array) -> tuple[float, Array]:
+            if last and np.array_equal(theta, last[0][0]):  # the start is asked for twice
+                return last[0][1:]
             lineage = start.with_params(theta[:-1] if free_root else theta)
             point, slopes = self.at(lineage, float(theta[-1]) if free_root else 0.0, centre)
             if not best or point.value > best[0].value:
@@ -212,6 +216,7 @@ class Problem:
             trace.append(best[0].value)
             if progress is not None:
                 progress(len(trace), best[0].value)
+            last[:] = [(theta.copy(), -point.value, -slopes)]
             return -point.value, -slopes
 
         if not len(first):
@@ -267,14 +272,12 @@ class Problem:
     def _gain_alone(self, lineage: Lineage, c: int, waits: Array, log_root: float) -> float:
         """Return log Z of one column and the dates, parents being chosen independently."""
         kernel, share = lineage.kernels[c], lineage.outlier_shares[c]
-        follows = np.concatenate(
-            [kernel.log_steps(s.columns[c], 1, s.elapsed) for s in self.pairs.stretches]
-        )
+        stretches = self.pairs.stretches
+        parts = [kernel.log_steps(s.columns[c], 1, s.elapsed) for s in stretches]
+        follows = np.concatenate([np.empty(0), *parts])
         alone = kernel.log_alone(self.values[c])
         if self.contrast is not None and c in lineage.contrasted:
-            links = np.concatenate(
-                [lineage._log_kernel(self.contrast, s, c) for s in self.contrast.stretches], axis=1
-            )[:1]
+            links = lineage._log_kernels(self.contrast, c)[:1]
             alone = log_means(links, self.contrast.child, self.T)[0]
         with np.errstate(divide="ignore"):
             both = np.logaddexp(np.log1p(-share) + follows, np.log(share) + alone[self.child])
@@ -363,10 +366,46 @@ def learn(
     that add too little to the best reading are left out one at a time, the weakest first, unless
     they are to be kept. Only the readings that remain are climbed to the end, over all trees.
     """
-    say = say or (lambda text: None)
-    lineage = lineage.start(values)
+    # In an order that the cells decide: sums then round alike however the rows were given.
+    order = _order_by_cells(values)
+    cells = [column[order] for column in values]
+    try:
+        fit = _learned(
+            lineage.start(cells),
+            cells,
+            given.in_order(order),
+            roots,
+            keep=keep,
+            max_iter=max_iter,
+            tol=tol,
+            progress=progress,
+            say=say or (lambda text: None),
+            checkpoint=checkpoint or Checkpoint(),
+        )
+    except NoSpanningTreeError:
+        # It names records by their numbers, which are to be those of the table.
+        lineage = lineage.start(values)
+        _problem_of(lineage, values, given, roots).at(lineage, 0.0, 0.0)
+        raise
+    return fit._replace(values=tuple(values))
+
+
+def _learned(
+    lineage: Lineage,
+    values: Sequence[Array],
+    given: Constraints,
+    roots: Roots,
+    *,
+    keep: Sequence[int],
+    max_iter: int,
+    tol: float,
+    progress: Progress | None,
+    say: Callable[[str], None],
+    checkpoint: Checkpoint,
+) -> TableFit:
+    """Return the readings of a table whose kernels have started."""
     problem = _problem_of(lineage, values, given, roots)
-    climbs = _Climbs(problem, tol, progress, checkpoint or Checkpoint())
+    climbs = _Climbs(problem, tol, progress, checkpoint)
     waits = _first_waits(lineage, values)
     problem.independent = problem.sampled or lineage.dates is not None
     say("parameters" if len(waits) == 1 else f"parameters for {len(waits)} waiting times")
@@ -420,6 +459,18 @@ def _weights_of(points: Sequence[Point], values: Sequence[Array]) -> Array:
         return np.ones(1)
     gains = np.array([point.gain for point in points])
     return reading_weights(gains, waiting_priors([point.lineage for point in points], values))
+
+
+def _order_by_cells(values: Sequence[Array]) -> Index:
+    """Return an order of the records that does not depend on the one they are in."""
+    keys: list[Array] = []
+    for cells in values:
+        if cells.shape[1] > 4:  # sequences: one number for all sites
+            weights = np.sin(1e3 * (1.0 + np.arange(cells.shape[1])))
+            keys.append(np.round(np.nan_to_num(cells, nan=-1.0) @ weights, 6))
+        else:
+            keys += list(cells.T)
+    return np.lexsort(keys[::-1])
 
 
 def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float, float] | None]:

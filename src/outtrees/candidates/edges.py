@@ -50,6 +50,25 @@ class Constraints(NamedTuple):
         """The records whose parents are not known."""
         return np.flatnonzero(self.known == OPEN)
 
+    def in_order(self, order: Index) -> Constraints:
+        """Return the constraints of the same records in another order.
+
+        Examples
+        --------
+        >>> constraints(3, known_parents={2: 0}).in_order(np.array([2, 1, 0])).known.tolist()
+        [2, -2, -2]
+        """
+        T, known = len(order), self.known[order]
+        place = np.empty(T, dtype=np.intp)
+        place[order] = np.arange(T)
+        child, parent = place[self.forbidden // T], place[self.forbidden % T]
+        return Constraints(
+            self.groups[order],
+            self.root_allowed[order],
+            np.where(known >= 0, place[np.maximum(known, 0)], known),
+            np.sort(child.astype(np.int64) * T + parent),
+        )
+
     def known_edges(self) -> tuple[Index, Index]:
         """Return the edges that are known for certain, as children and parents."""
         child = np.flatnonzero(self.known >= 0)

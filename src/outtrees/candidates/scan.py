@@ -138,9 +138,9 @@ class Scanner:
     def _two(self, c: int, alone: Array) -> Array:
         """Return log(1 − ε), log ε + log g and log g of each record's cells (T, 3)."""
         share = float(self.lineage.outlier_shares[c])
-        with np.errstate(divide="ignore"):
-            rest = np.log(share) + alone
-        return np.column_stack([np.full(len(alone), np.log1p(-share)), rest, alone])
+        with np.errstate(divide="ignore"):  # at 0 and, for a column that is left out, at 1
+            follows, rest = np.log1p(-share), np.log(share) + alone
+        return np.column_stack([np.full(len(alone), follows), rest, alone])
 
     def best(
         self,

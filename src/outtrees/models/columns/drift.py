@@ -16,6 +16,7 @@ from outtrees.models.columns.scale import rounding, typical_variance
 _PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
 _PRIOR_WIDTH = 2.0  # of the logarithm of the spread
 _PRIOR_ACROSS = 30.0  # of what one coordinate moves with another, in the prior's spreads
+_RIDGE = 1e-12  # of each variance, added to it: no two coordinates depend on each other exactly
 LONG_TAIL = 3.0  # degrees of freedom of the long-tailed steps that are tried beside normal ones
 
 
@@ -154,7 +155,10 @@ class Drift(CellKernel):
         lower *= self.unit[:, None]
         step = params[n : n + D] * self.unit if self.offset else self.mean_step
         rate = float(np.exp(params[-1])) if self.clock else self.rate
-        return replace(self, cov=lower @ lower.T, mean_step=step, rate=rate)
+        cov = lower @ lower.T
+        # A long step of a climb may make this singular in floating point.
+        cov[np.diag_indices(D)] *= 1 + _RIDGE
+        return replace(self, cov=cov, mean_step=step, rate=rate)
 
     def start_grid(self) -> list[Array]:
         """Return spreads from a hundredth of the column's typical one up to it."""

@@ -190,9 +190,7 @@ class Lineage:
                 alone.append(np.tile(kernel.log_alone(cells), (K, 1)))
                 shares.append(None)
                 continue
-            links = np.concatenate(
-                [self._log_kernel(contrast, s, c, known) for s in contrast.stretches], axis=1
-            )
+            links = self._log_kernels(contrast, c, known)
             means = log_means(links, contrast.child, len(cells))
             alone.append(means)
             number = np.bincount(contrast.child, np.isfinite(links[0]), minlength=len(cells))
@@ -234,6 +232,16 @@ class Lineage:
         )
         links[:, self.kernels[c].unknown_parents(stretch.columns[c])] = -np.inf
         return links
+
+    def _log_kernels(
+        self,
+        pairs: LineagePairs,
+        c: int,
+        known: dict[tuple[int, int, int, int], Any] | None = None,
+    ) -> Array:
+        """Return `_log_kernel` of all edges (K, E); there may be none."""
+        parts = [self._log_kernel(pairs, stretch, c, known) for stretch in pairs.stretches]
+        return np.concatenate([np.empty((self.generations, 0)), *parts], axis=1)
 
     def _two_ways(
         self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
