@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from scipy.special import gammaln
 
 from outtrees.models.columns import Waiting
+from outtrees.models.columns.waiting import LAWS
 
-from .conftest import dates, densities
+from .conftest import assert_slopes_agree, climbed, dates, densities, weighted_sum
 
 
 def started(kernel, mean=5.0, sd=2.5):
@@ -227,8 +229,8 @@ def test_what_is_given_stays_and_the_rest_is_learned(options, fixed):
     kernel = Waiting(unit=0.0, **options).start(children)
     edges = np.arange(2000)
     pairs = kernel.pairs(children, parents, edges, edges)
-    for _ in range(8):
-        kernel = kernel.refit(pairs, np.ones((1, 2000)))
+    assert len(kernel.params) == 2 - len(options)
+    kernel = climbed(kernel, pairs, np.ones((1, 2000)))
     mean = np.exp(kernel.log_mean)
     sd = mean / np.exp(kernel.log_shape / 2)
     assert mean == pytest.approx(4.0, abs=0.08)
@@ -238,7 +240,7 @@ def test_what_is_given_stays_and_the_rest_is_learned(options, fixed):
     if "sd" in fixed:
         assert sd == pytest.approx(1.0, rel=1e-12)
     if fixed == (1,):
-        assert kernel.refit(pairs, np.ones((1, 2000))) is kernel
+        assert kernel.slopes(pairs, np.ones((1, 2000))).shape == (0,)
 
 
 @pytest.mark.parametrize("bad", [{"mean": 0.0}, {"mean": -2.0}, {"sd": 0.0}, {"sd": np.nan}])
@@ -251,3 +253,160 @@ def test_impossible_means_are_refused(bad):
 def test_impossible_tables_are_refused(bad):
     with pytest.raises(ValueError, match=r"table of probabilities.*correct it"):
         Waiting(table=bad)
+
+
+# Laws --------------------------------------------------------------------------------------
+
+
+def law_of(name, mean, sd, k):
+    """Return SciPy's law with k times the mean and the variance, its parameters by formulas."""
+    mean, sd = k * mean, np.sqrt(k) * sd
+    if name == "gamma":
+        return stats.gamma((mean / sd) ** 2, scale=sd**2 / mean)
+    if name == "lognormal":
+        spread = np.sqrt(np.log1p((sd / mean) ** 2))
+        return stats.lognorm(spread, scale=mean * np.exp(-(spread**2) / 2))
+    powers = np.linspace(0.3, 60, 200_001)
+    ratio = np.exp(gammaln(1 + 2 / powers) - 2 * gammaln(1 + 1 / powers)) - 1  # falls
+    power = np.interp(-((sd / mean) ** 2), -ratio, powers)
+    return stats.weibull_min(power, scale=mean / np.exp(gammaln(1 + 1 / power)))
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("mean", "sd"), [(5.0, 2.5), (0.7, 1.0), (12.0, 1.0)])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_every_law_against_scipy(law, mean, sd, k):
+    """Exact, rounded, open and uncertain dates; sums, means and variances."""
+    right = law_of(law, mean, sd, k)
+    tol = 1e-10 if law != "weibull" else 1e-6  # of the power, read off a table
+    exact, days = (started(Waiting(unit=unit, law=law), mean, sd) for unit in (0.0, 1.0))
+    assert exact.moments == pytest.approx((mean, sd), rel=1e-12)
+    for t in (0.2, 1.0, 4.7, 14.0):
+        found = log_p(exact, cell(t), cell(0), k)
+        assert found == pytest.approx(right.logpdf(t), rel=tol, abs=tol)
+        found = log_p(exact, cell(t, still_open=1), cell(0), k)
+        assert np.exp(found) == pytest.approx(right.sf(t), rel=tol, abs=1e-9)
+        chance = right.cdf(t + 0.5) - right.cdf(max(t - 0.5, 0))
+        assert np.exp(log_p(days, cell(t), cell(0), k)) == pytest.approx(chance, abs=1e-7)
+        half = 0.5 + 1.5 + 0.25  # of the unit, and of both dates
+        chance = (right.cdf(t + half) - right.cdf(max(t - half, 0))) / (2 * half)
+        found = log_p(days, cell(t, width=1.5), cell(0, width=0.25), k)
+        assert np.exp(found) == pytest.approx(chance, abs=1e-7)
+    assert log_p(exact, cell(0), cell(0), k) == log_p(exact, cell(-1), cell(0), k) == -np.inf
+    chances = densities(days, dates(np.arange(2000.0)), dates([0]), k)[:, 0]
+    assert chances.sum() == pytest.approx(1.0, abs=1e-6)
+    if sd < mean:  # moments by quadrature of the kernel's own density
+        fine = np.linspace(0, k * mean + 40 * np.sqrt(k) * sd, 200_001)[1:]
+        pairs = exact.pairs(dates(fine), dates([0]), np.arange(len(fine)), 0 * np.arange(len(fine)))
+        density = np.exp(exact.log_steps(pairs, k)) * (fine[1] - fine[0])
+        assert density @ fine == pytest.approx(k * mean, rel=1e-4)
+        assert density @ (fine - k * mean) ** 2 == pytest.approx(k * sd**2, rel=2e-3)
+
+
+@pytest.mark.parametrize("law", ["lognormal", "weibull"])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("sd", [0.2, 1.0, 2.0])
+@pytest.mark.parametrize("unit", [0.0, 1.0])
+def test_other_laws_a_thousand_means_away(law, k, sd, unit):
+    """Finite and ever less likely, closed and open."""
+    kernel = started(Waiting(unit=unit, law=law), 1.0, sd)
+    days = np.arange(5.0, 1001.0)
+    for still_open in (0.0, 1.0):
+        cells = dates(days)
+        cells[:, 3] = still_open
+        found = kernel.log_steps(
+            kernel.pairs(cells, dates([0]), np.arange(len(days)), 0 * np.arange(len(days))), k
+        )
+        assert np.isfinite(found).all()
+        assert (np.diff(found) < 0).all()
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("sd", [0.02, 0.1, 30.0])
+def test_narrow_and_wide_laws(law, sd):
+    """Deviations of a five-hundredth of the mean, and of three means: no nan, no failure."""
+    kernel = started(Waiting(unit=1.0, law=law), 10.0, sd)
+    for k in (1, 3):
+        chances = densities(kernel, dates(np.arange(20_000.0)), dates([0]), k)[:, 0]
+        assert not np.isnan(chances).any()
+        assert chances.sum() == pytest.approx(1.0, abs=1e-4)
+        early = [log_p(kernel, cell(t), cell(0), k) for t in (1.0, 2.0, 5.0)]
+        assert np.isfinite(early).all()
+        if sd < 10:  # a child that comes far too early is the likelier, the later it is
+            assert (np.diff(early) > 0).all()
+    assert np.isfinite(kernel.longest(3, 30.0))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_waiting_time_that_is_tried_stays_as_it_is(law):
+    kernel = started(Waiting(law=law, mean=9.0))
+    tried = kernel.at(4.0, 1.5)
+    assert tried.moments == pytest.approx((4.0, 1.5), rel=1e-12)
+    assert tried.params.shape == (0,)
+    assert tried.with_params(tried.params).moments == tried.moments
+    pairs = tried.pairs(dates([3.0]), dates([0.0]), np.array([0]), np.array([0]))
+    assert tried.slopes(pairs, np.ones((1, 1))).shape == (0,)
+    assert tried.prior_slopes().shape == (0,)
+    right = law_of(law, 4.0, 1.5, 1)
+    chance = right.cdf(3.5) - right.cdf(2.5)
+    assert np.exp(tried.log_steps(pairs, 1)[0]) == pytest.approx(chance, abs=1e-7)
+
+
+def test_a_table_has_moments_too():
+    mean, sd = Waiting(table=(0.0, 1.0, 2.0, 1.0)).moments
+    assert mean == pytest.approx(2.0)
+    assert sd == pytest.approx(np.sqrt(0.5))
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("options", [{}, {"mean": 4.0}, {"sd": 1.0}])
+def test_slopes_with_a_given_mean_or_deviation_are_differences(law, options):
+    rng = np.random.default_rng(2)
+    column = dates(np.sort(rng.integers(0, 25, size=12)))
+    column[3, 2], column[5, 3], column[7] = 1.5, 1.0, np.nan  # uncertain, open, unknown
+    kernel = Waiting(law=law, **options).start(column)
+    child, parent = np.nonzero(np.tril(np.ones((12, 12)), -1))
+    pairs = kernel.pairs(column, column, child, parent)
+    weights = rng.normal(size=(3, len(child)))
+    for k in range(3):
+        weights[k, np.isneginf(kernel.log_steps(pairs, k + 1))] = 0.0
+
+    def value(params):
+        return weighted_sum(kernel.with_params(params), pairs, weights)
+
+    assert_slopes_agree(kernel.slopes(pairs, weights), value, kernel.params, tol=1e-6)
+    assert_slopes_agree(
+        kernel.prior_slopes(), lambda p: kernel.with_params(p).log_prior(), kernel.params
+    )
+    if "sd" in options:  # stays while the mean moves
+        moved = kernel.with_params(kernel.params + 0.7)
+        assert moved.moments[1] == pytest.approx(1.0, rel=1e-12)
+        assert moved.moments[0] == pytest.approx(kernel.moments[0] * np.exp(0.7), rel=1e-12)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("sd", [1.5, 4.0, 9.0])
+@pytest.mark.parametrize("K", [1, 3])
+def test_the_longest_plausible_wait(law, sd, K):
+    """Beyond it every number of links is more than `nats` below its likeliest; not far before."""
+    kernel = started(Waiting(unit=0.0, law=law), 5.0, sd)
+    for nats in (5.0, 30.0):
+        longest = kernel.longest(K, nats)
+        depth = []
+        for k in range(1, K + 1):
+            mean = k * 5.0
+            peak = max(log_p(kernel, cell(t), cell(0), k) for t in np.linspace(mean, 2 * mean, 50))
+            depth.append([peak - log_p(kernel, cell(f * longest), cell(0), k) for f in (0.9, 1.1)])
+        before, after = np.array(depth).T
+        assert (after > nats - 0.5).all()
+        assert before.min() < nats
+    assert kernel.longest(K, 30.0) > kernel.longest(K, 5.0)
+
+
+def test_the_longest_wait_of_a_table_is_its_end():
+    assert Waiting(table=(0.0, 1.0, 2.0, 1.0)).longest(3, 30.0) == 9.0
+
+
+def test_unknown_laws_are_refused():
+    with pytest.raises(ValueError, match=r"law must be one of 'gamma', .*got 'normal'.*Choose one"):
+        Waiting(law="normal")

@@ -355,6 +355,9 @@ class _Lognormal(NamedTuple):
         return rng.lognormal(*self._normal, size=n)
 
 
+_LARGEST_LOG = 700.0  # of a cumulative hazard that a double holds; none is survived
+
+
 class _Weibull(NamedTuple):
     """A Weibull law by its mean and mean² / variance."""
 
@@ -369,14 +372,18 @@ class _Weibull(NamedTuple):
     def log_tails(self, x: Array) -> tuple[Array, Array]:
         """Return log P(X < x) and log P(X > x)."""
         power, scale = self._power_and_scale
-        log_above = -((x / scale) ** power)
         with np.errstate(divide="ignore"):
-            return np.log(-np.expm1(log_above)), log_above
+            log_hazard = np.minimum(power * np.log(x / scale), _LARGEST_LOG)
+            log_above = -np.exp(log_hazard)
+            # Of a small hazard nothing but the hazard itself is left.
+            log_below = np.where(log_hazard < -36, log_hazard, np.log(-np.expm1(log_above)))
+        return log_below, log_above
 
     def log_density(self, x: Array) -> Array:
         power, scale = self._power_and_scale
-        ratio = x / scale
-        return np.asarray(np.log(power / scale) + (power - 1) * np.log(ratio) - ratio**power)
+        log_ratio = np.log(x / scale)
+        hazard = np.exp(np.minimum(power * log_ratio, _LARGEST_LOG))
+        return np.asarray(np.log(power / scale) + (power - 1) * log_ratio - hazard)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         power, scale = self._power_and_scale
@@ -391,7 +398,7 @@ def _weibull_power(shape: float) -> float:
         power = np.exp(log_power)
         return float(gammaln(1 + 2 / power) - 2 * gammaln(1 + 1 / power) - np.log1p(1 / shape))
 
-    return float(np.exp(brentq(excess, np.log(0.1), np.log(200.0))))
+    return float(np.exp(brentq(excess, np.log(0.1), np.log(1e5))))
 
 
 _LAWS = {"gamma": _Gamma, "lognormal": _Lognormal, "weibull": _Weibull}
