@@ -62,7 +62,8 @@ def assert_same_law(mixture, slow):
     chances, right = mixture.number_of_roots(), slow.number_of_roots()
     T = mixture.n_records
     np.testing.assert_allclose(
-        np.pad(chances, (0, T + 1 - len(chances))), np.pad(right, (0, T + 1 - len(right))),
+        np.pad(chances, (0, T + 1 - len(chances))),
+        np.pad(right, (0, T + 1 - len(right))),
         atol=1e-12,
     )
     for tree, p in zip(slow.trees[::7], slow.p[::7], strict=True):
@@ -112,9 +113,7 @@ def test_what_is_known_changes_trees_and_weights(roots):
         for known, keep in cases:
             assert_same_law(mixture.given(**known), EveryTree(parts, weights, keep))
         twice = mixture.given(parent={1: 2}).given(not_parent=[(3, 0)])
-        assert_same_law(
-            twice, EveryTree(parts, weights, lambda t: (t[:, 1] == 2) & (t[:, 3] != 0))
-        )
+        assert_same_law(twice, EveryTree(parts, weights, lambda t: (t[:, 1] == 2) & (t[:, 3] != 0)))
         assert abs(twice.weights - mixture.weights).max() > 1e-4  # or nothing was learned
 
 

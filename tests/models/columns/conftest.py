@@ -55,7 +55,11 @@ def richardson(value, params, step=4e-3):
 
 def assert_slopes_agree(found, value, params, tol=2e-7):
     """`found` is ∂ value/∂params, to within tol of the largest."""
-    right = richardson(value, params)
+    assert_near(found, richardson(value, params), tol)
+
+
+def assert_near(found, right, tol):
+    """The slopes agree to within tol of the largest."""
     assert found.shape == right.shape
     np.testing.assert_allclose(found, right, rtol=tol, atol=tol * (1 + abs(right).max(initial=0)))
 

@@ -1,71 +1,403 @@
-"""The columns of a table together: sums written out, bounded outliers, weights of each M-step."""
+"""The columns of a table together: the formula in plain loops, its slopes, bounded outliers."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from scipy.optimize import minimize
 
 from lineages import ALL_KINDS, random_table
-from outtrees.models.columns import Drift, GivenWeights, Lineage, Sticky, Substitution, Waiting
+from outtrees.models.columns import (
+    Distances,
+    Drift,
+    EdgeWeights,
+    GivenWeights,
+    Lineage,
+    Sticky,
+    Substitution,
+    Waiting,
+)
+from outtrees.models.columns.lineage import contrast_pairs, log_means, sample_by_cells
 
-from .conftest import dates
+from .conftest import assert_near, assert_slopes_agree, dates, richardson
 
 
 def away_from_start(lineage, values, seed=0):
-    """Return the lineage with weights and shares that no start has."""
+    """Return the lineage with parameters that no start has."""
     rng = np.random.default_rng(seed)
     lineage = lineage.start(values)
     shares = np.where(lineage.outlier_shares > 0, rng.uniform(0.05, 0.4, len(values)), 0.0)
+    kernels = [
+        k.with_params(k.params + rng.normal(size=len(k.params)) / 3) for k in lineage.kernels
+    ]
     weights = rng.dirichlet(np.full(lineage.generations, 2.0))
-    return replace(lineage, outlier_shares=shares, step_weights=weights)
+    return replace(lineage, kernels=tuple(kernels), outlier_shares=shares, step_weights=weights)
+
+
+def table(seed, generations, dated=True, strict=True, background=True, T=8, more=()):
+    """Return a lineage of all kinds of columns with gaps, and its cells."""
+    kernels, values = random_table(seed, T=T, strict=strict)
+    if not dated:
+        kernels, values = kernels[:-1], values[:-1]
+    rng, records = np.random.default_rng(seed), np.arange(float(T))[:, None]
+    if "distances" in more:  # some unknown, some 0
+        distances = rng.gamma(2.0, size=(T, T))
+        distances[2, 4], distances[5, 1] = np.nan, 0.0
+        kernels, values = [Distances(distances), *kernels], [records, *values]
+    if "weights" in more:
+        given = GivenWeights(rng.normal(size=(T, T)))
+        kernels, values = [given, *kernels], [records, *values]
+    return away_from_start(Lineage(kernels, generations, background), values, seed), values
+
+
+def everything(T):
+    return np.nonzero(~np.eye(T, dtype=bool))
+
+
+def compared(lineage, values, groups=None, remember=False):
+    """Return the background of a table, its contrast and all."""
+    groups = np.zeros(len(values[0]), dtype=np.intp) if groups is None else groups
+    contrast = None
+    if lineage.contrasted:
+        contrast = contrast_pairs(lineage, values, groups, np.arange(len(groups)))
+    return lineage.compared(values, contrast, remember=remember)
+
+
+class PlainLineage:
+    """The formulas of `Lineage`, edge by edge, from the densities of single columns."""
+
+    def __init__(self, lineage, values, groups):
+        self.lineage, self.values, self.groups = lineage, values, groups
+        T, C, K = len(groups), len(values), lineage.generations
+        self.T, self.C, self.K = T, C, K
+        child, parent = everything(T)
+        elapsed = None
+        if isinstance(lineage.kernels[-1], Waiting):
+            elapsed = Waiting.elapsed(values[-1], values[-1], child, parent)
+        self.p = np.full((C, K, T, T), np.nan)
+        for c, kernel in enumerate(lineage.kernels):
+            pairs = kernel.pairs(values[c], values[c], child, parent)
+            for k in range(K):
+                self.p[c, k, child, parent] = np.exp(kernel.log_steps(pairs, k + 1, elapsed))
+        self.alone = [
+            np.exp(kernel.log_alone(v)) for kernel, v in zip(lineage.kernels, values, strict=True)
+        ]
+        self.left_out = [c for c in range(C) if lineage.outlier_shares[c] == 1]
+        dated = isinstance(lineage.kernels[-1], Waiting)
+        apart = (Waiting, Substitution, GivenWeights)
+        self.contrasted = [
+            c
+            for c, kernel in enumerate(lineage.kernels)
+            if dated and not isinstance(kernel, apart) and c not in self.left_out
+        ]
+
+    def silent(self, c, u, v):
+        """Whether the parent's cell is unknown, and the child's is not."""
+        kernel = self.lineage.kernels[c]
+        if isinstance(kernel, Distances):
+            return bool(np.isnan(kernel.matrix[u, v]))
+        cells = self.values[c]
+        return bool(np.isnan(cells[v]).any() and not np.isnan(cells[u]).any())
+
+    def others(self, u):
+        return [w for w in range(self.T) if w != u and self.groups[w] == self.groups[u]]
+
+    def background(self, c, k, u):
+        """Return g_c(x_u): the mean over other records whose cell is known."""
+        found = [self.p[c, k, u, w] for w in self.others(u) if not self.silent(c, u, w)]
+        return sum(found) / len(found) if found else None
+
+    def ratio(self, c, k, u, v):
+        """Return [(1 − ε) p + ε g] / g of a contrasted column, 1 where the parent is silent."""
+        share, g = self.lineage.outlier_shares[c], self.background(c, k, u)
+        if self.silent(c, u, v):
+            return 1.0
+        return ((1 - share) * self.p[c, k, u, v] + share * g) / g
+
+    def log_beta(self, u, v):
+        lineage, total = self.lineage, 0.0
+        power = np.ones(self.C) if lineage.exponents is None else lineage.exponents
+        for k in range(self.K):
+            product = float(lineage.step_weights[k])
+            for c in range(self.C):
+                if c in self.left_out:
+                    continue
+                share = lineage.outlier_shares[c]
+                if c in self.contrasted:
+                    product *= self.ratio(c, k, u, v) ** power[c]
+                else:
+                    either = (1 - share) * self.p[c, k, u, v] + share * self.alone[c][u]
+                    product *= either ** power[c]
+            likeness = [
+                np.prod([self.ratio(c, k, u, w) for c in self.contrasted]) for w in self.others(u)
+            ]
+            total += product / np.mean(likeness) if likeness else product
+        with np.errstate(divide="ignore"):
+            return float(np.log(total))
+
+    def log_root(self, u):
+        power = np.ones(self.C) if self.lineage.exponents is None else self.lineage.exponents
+        return sum(
+            power[c] * np.log(self.alone[c][u])
+            for c in range(self.C)
+            if c not in self.contrasted
+            and c not in self.left_out
+            and not isinstance(self.lineage.kernels[c], Waiting)
+        )
+
+
+def assert_formula(lineage, values, groups=None):
+    T = len(values[0])
+    groups = np.zeros(T, dtype=np.intp) if groups is None else groups
+    plain, weights = PlainLineage(lineage, values, groups), EdgeWeights(lineage, values, groups)
+    assert list(lineage.contrasted) == plain.contrasted
+    child, parent = everything(T)
+    within = groups[child] == groups[parent]
+    child, parent = child[within], parent[within]
+    right = [plain.log_beta(u, v) for u, v in zip(child, parent, strict=True)]
+    np.testing.assert_allclose(weights.log_beta(child, parent), right, rtol=1e-9, atol=1e-9)
+    pairs = lineage.pairs(values, values, child, parent)
+    np.testing.assert_allclose(weights.log_beta_pairs(pairs), right, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        lineage.log_beta(pairs, weights.background), right, rtol=1e-9, atol=1e-9
+    )
+    right = [plain.log_root(u) for u in range(T)]
+    np.testing.assert_allclose(weights.log_root, right, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("generations", [1, 2, 3])
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("background", [True, False])
-def test_log_beta_is_the_formula_written_out(generations, strict, background):
-    kernels, values = random_table(1, T=8, strict=strict)
-    lineage = away_from_start(Lineage(kernels, generations, background), values)
-    child, parent = np.nonzero(~np.eye(8, dtype=bool))
-    pairs = lineage.pairs(values, values, child, parent)
-    date = values[ALL_KINDS.index("date")]
-    elapsed = Waiting.elapsed(date, date, child, parent)
-    columns = [
-        [
-            np.exp(kernel.log_steps(kernel.pairs(v, v, child, parent), k, elapsed))
-            for kernel, v in zip(lineage.kernels, values, strict=True)
-        ]
-        for k in range(1, generations + 1)
-    ]
-    alone = [np.exp(kernel.log_alone(v)) for kernel, v in zip(lineage.kernels, values, strict=True)]
-    found = lineage.log_beta(pairs)
-    for edge, u in enumerate(child):
-        total = 0.0
-        for k in range(generations):
-            product = float(lineage.step_weights[k])
-            for c, share in enumerate(lineage.outlier_shares):
-                product *= (1 - share) * columns[k][c][edge] + share * alone[c][u]
-            total += product
-        assert np.exp(found[edge]) == pytest.approx(total, rel=1e-10)
-    np.testing.assert_allclose(lineage.log_root(values), np.log(np.prod(alone, axis=0)), rtol=1e-10)
+@pytest.mark.parametrize("dated", [True, False])
+def test_log_beta_is_the_formula_written_out(generations, strict, background, dated):
+    """With dates columns are contrasted, without them they are not; cells are missing."""
+    lineage, values = table(1, generations, dated, strict, background)
+    assert bool(lineage.contrasted) == dated
+    assert_formula(lineage, values)
 
 
-def test_exponents_are_powers_of_each_column():
-    kernels, values = random_table(1, T=8)
-    plain = away_from_start(Lineage(kernels, 2), values)
-    powers = np.random.default_rng(3).uniform(0.3, 2.0, len(kernels))
-    changed = replace(plain, exponents=powers)
-    child, parent = np.nonzero(~np.eye(8, dtype=bool))
-    pairs = plain.pairs(values, values, child, parent)
-    total = sum(
-        weight * np.prod(np.exp(plain.log_columns(pairs, k)) ** powers[:, None], axis=0)
-        for k, weight in enumerate(plain.step_weights, start=1)
+def test_the_formula_test_can_fail():
+    lineage, values = table(1, 2)
+    groups = np.zeros(8, dtype=np.intp)
+    plain, weights = PlainLineage(lineage, values, groups), EdgeWeights(lineage, values, groups)
+    plain.contrasted = plain.contrasted[1:]
+    child, parent = everything(8)
+    right = np.array([plain.log_beta(u, v) for u, v in zip(child, parent, strict=True)])
+    known = np.isfinite(right)
+    assert abs(weights.log_beta(child, parent)[known] - right[known]).max() > 0.1
+
+
+@pytest.mark.parametrize("generations", [1, 2])
+@pytest.mark.parametrize("dated", [True, False])
+@pytest.mark.parametrize("more", [("distances",), ("distances", "weights")])
+@pytest.mark.parametrize("background", [True, False])
+def test_the_formula_with_distances_and_given_weights(generations, dated, more, background):
+    """A distance of 0 is impossible over two links: it counts in means, as 0."""
+    lineage, values = table(2, generations, dated, background=background, more=more)
+    assert_formula(lineage, values)
+
+
+def test_the_formula_with_groups_and_columns_left_out():
+    """Records are compared within their group; a group of one has nobody to compare with."""
+    lineage, values = table(3, 2)
+    groups = np.array([0, 0, 1, 1, 1, 0, 2, 1])
+    assert_formula(lineage, values, groups)
+    smaller = lineage.without(ALL_KINDS.index("place")).without(ALL_KINDS.index("sequence"))
+    assert set(range(8)) - set(smaller.used) == {1, 6}
+    assert_formula(smaller, values, groups)
+    kept = [c for c in range(8) if c not in (1, 6)]
+    rest = replace(
+        lineage,
+        kernels=tuple(lineage.kernels[c] for c in kept),
+        outlier_shares=lineage.outlier_shares[kept],
     )
-    np.testing.assert_allclose(np.exp(changed.log_beta(pairs)), total, rtol=1e-10)
-    alone = np.exp(plain.log_alone(values)) ** powers[:, None]
-    np.testing.assert_allclose(changed.log_root(values), np.log(np.prod(alone, axis=0)), rtol=1e-9)
+    some = [values[c] for c in kept]
+    child, parent = everything(8)
+    one, other = EdgeWeights(smaller, values, groups), EdgeWeights(rest, some, groups)
+    np.testing.assert_allclose(
+        one.log_beta(child, parent), other.log_beta(child, parent), rtol=1e-10
+    )
+    np.testing.assert_allclose(one.log_root, other.log_root, atol=1e-10)
+
+
+def test_a_column_of_which_one_cell_is_known():
+    """Nobody to compare it with: it says nothing, and nothing goes wrong."""
+    lineage, values = table(4, 2)
+    values[0][:] = np.nan
+    values[0][3] = 0.7
+    assert_formula(lineage, values)
+    background = compared(lineage, values)
+    pairs = lineage.pairs(values, values, *everything(8))
+    found = lineage.log_columns(pairs, background, 1)[0]
+    np.testing.assert_allclose(found, 0.0, atol=1e-15)
+    weights = np.ones((2, len(pairs.child))) * np.isfinite(lineage.log_links(pairs, background))
+    assert np.isfinite(lineage.slopes(pairs, weights, background)).all()
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_exponents_are_powers_of_each_column(dated):
+    lineage, values = table(1, 2, dated)
+    powers = np.random.default_rng(3).uniform(0.3, 2.0, len(values))
+    changed = replace(lineage, exponents=powers)
+    assert_formula(changed, values)
     assert changed.start(values).exponents is None
+
+
+def test_an_edge_weighs_one_where_nothing_is_known_of_the_parent():
+    """Contrasted columns are neutral: neither for nor against a parent without cells."""
+    lineage, values = table(5, 1)
+    for cells in values[:-2]:
+        cells[2] = np.nan
+    weights = EdgeWeights(lineage, values, np.zeros(8, dtype=np.intp))
+    pairs = lineage.pairs(values, values, *everything(8))
+    from_2 = pairs.parent == 2
+    columns = lineage.log_columns(pairs, weights.background, 1)
+    found = columns[list(lineage.contrasted)][:, from_2]
+    np.testing.assert_allclose(found, 0.0, atol=1e-15)
+
+
+# Slopes ------------------------------------------------------------------------------------
+
+
+def signed_weights(lineage, pairs, background, seed, columns=None):
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(lineage.generations, len(pairs.child)))
+    possible = np.isfinite(lineage.log_links(pairs, background, columns))
+    return np.where(possible, weights, 0.0)
+
+
+@pytest.mark.parametrize("generations", [1, 2, 3])
+@pytest.mark.parametrize("dated", [True, False])
+def test_slopes_are_differences(generations, dated):
+    """Through kernels, outlier shares, and the densities that records are compared with."""
+    lineage, values = table(6, generations, dated, strict=False, T=7)
+    pairs = lineage.pairs(values, values, *everything(7))
+    weights = signed_weights(lineage, pairs, compared(lineage, values), 1)
+
+    def value(params):
+        moved = lineage.with_params(params)
+        links = moved.log_links(pairs, compared(moved, values))
+        return float(weights[weights != 0] @ links[weights != 0])
+
+    right = richardson(value, lineage.params)
+    for remember in (True, False):
+        background = compared(lineage, values, remember=remember)
+        found = lineage.slopes(pairs, weights, background)
+        assert_near(found, right, tol=2e-6)
+        for wrong in (found * 1.001, lineage.slopes(pairs, abs(weights), background)):
+            with pytest.raises(AssertionError):
+                assert_near(wrong, right, tol=2e-6)
+
+
+def test_slopes_of_some_columns_and_of_those_compared_are_differences():
+    lineage, values = table(7, 2, T=7)
+    lineage = lineage.without(1)
+    background = compared(lineage, values)
+    for pairs, columns in (
+        (lineage.pairs(values, values, *everything(7)), [lineage.dates]),
+        (lineage.pairs(values, values, *everything(7)), [0, 4]),
+        (background.contrast, lineage.contrasted),
+    ):
+        weights = signed_weights(lineage, pairs, background, 2, columns)
+
+        def value(params, pairs=pairs, columns=columns, weights=weights):
+            moved = lineage.with_params(params)
+            links = moved.log_links(pairs, compared(moved, values), columns)
+            return float(weights[weights != 0] @ links[weights != 0])
+
+        found = lineage.slopes(pairs, weights, background, columns)
+        assert_slopes_agree(found, value, lineage.params, tol=2e-6)
+
+
+@pytest.mark.parametrize("generations", [1, 2])
+@pytest.mark.parametrize("dated", [True, False])
+@pytest.mark.parametrize("more", [("distances",), ("distances", "weights")])
+def test_slopes_with_distances_and_given_weights_are_differences(generations, dated, more):
+    """Distances of 0 are impossible over two links, given weights allow only one."""
+    lineage, values = table(8, generations, dated, strict=False, T=7, more=more)
+    pairs = lineage.pairs(values, values, *everything(7))
+    background = compared(lineage, values)
+    weights = signed_weights(lineage, pairs, background, 3)
+
+    def value(params):
+        moved = lineage.with_params(params)
+        links = moved.log_links(pairs, compared(moved, values))
+        return float(weights[weights != 0] @ links[weights != 0])
+
+    found = lineage.slopes(pairs, weights, background)
+    assert_slopes_agree(found, value, lineage.params, tol=2e-6)
+
+
+def test_impossible_edges_have_no_slope():
+    """A listed edge that dates exclude, with weight 0: no nan, no warning."""
+    lineage, values = table(9, 2, strict=True, T=7)
+    pairs = lineage.pairs(values, values, *everything(7))
+    background = compared(lineage, values)
+    weights = signed_weights(lineage, pairs, background, 4)
+    assert (weights == 0).any()
+    assert np.isfinite(lineage.slopes(pairs, weights, background)).all()
+
+
+@pytest.mark.parametrize("generations", [1, 3])
+@pytest.mark.parametrize("dated", [True, False])
+def test_slopes_of_roots_links_and_prior_are_differences(generations, dated):
+    lineage, values = table(10, generations, dated, T=7)
+    rng = np.random.default_rng(5)
+    roots, links = rng.normal(size=7), rng.normal(size=generations)
+    assert_slopes_agree(
+        lineage.slopes_of_roots(values, roots),
+        lambda p: float(
+            roots @ lineage.with_params(p).log_root(compared(lineage.with_params(p), values))
+        ),
+        lineage.params,
+    )
+    assert_slopes_agree(
+        lineage.slopes_of_links(links),
+        lambda p: float(links @ lineage.with_params(p).log_step_weights),
+        lineage.params,
+    )
+    assert_slopes_agree(
+        lineage.prior_slopes(), lambda p: lineage.with_params(p).log_prior(), lineage.params
+    )
+
+
+@pytest.mark.parametrize("generations", [1, 3])
+def test_parameters_lead_back_to_the_lineage(generations):
+    lineage, values = table(11, generations)
+    lineage = lineage.without(2)
+    again = lineage.with_params(lineage.params)
+    np.testing.assert_allclose(again.params, lineage.params, rtol=1e-9, atol=1e-9)
+    groups, ends = np.zeros(8, dtype=np.intp), everything(8)
+    np.testing.assert_allclose(
+        EdgeWeights(again, values, groups).log_beta(*ends),
+        EdgeWeights(lineage, values, groups).log_beta(*ends),
+        rtol=1e-8,
+    )
+    assert again.outlier_shares[2] == 1
+    assert again.step_weights.sum() == pytest.approx(1.0)
+
+
+def test_means_of_logs():
+    """What is impossible counts as 0, what is unknown (NaN) does not count."""
+    values = np.array([[0.0, 1.0, -np.inf, np.nan, -800.0, -801.0, np.nan, -np.inf]])
+    found = log_means(values, np.array([0, 0, 0, 0, 1, 1, 2, 3]), 5)
+    right = [np.log((1 + np.e) / 3), -800 + np.log((1 + np.exp(-1)) / 2), 0.0, 0.0, 0.0]
+    np.testing.assert_allclose(found[0], right, rtol=1e-12)
+
+
+def test_a_sample_of_records_depends_on_their_cells_only():
+    rng = np.random.default_rng(0)
+    values = [rng.normal(size=(300, 2)), rng.integers(3, size=(300, 1)).astype(float)]
+    values[0][5] = np.nan
+    chosen = sample_by_cells(values, 40)
+    assert len(chosen) == 40
+    order = rng.permutation(300)
+    shuffled = sample_by_cells([v[order] for v in values], 40)
+    np.testing.assert_array_equal(np.sort(order[shuffled]), chosen)
+    np.testing.assert_array_equal(sample_by_cells(values, 300), np.arange(300))
+
+
+# Single rules ------------------------------------------------------------------------------
 
 
 def test_time_reaches_the_columns_that_have_a_clock():
@@ -78,9 +410,10 @@ def test_time_reaches_the_columns_that_have_a_clock():
     expected = np.nan_to_num(date[child, 0] - date[parent, 1])
     np.testing.assert_array_equal(pairs.stretches[0].elapsed, np.maximum(expected, 0))
     moved = replace(lineage.kernels[place], rate=5.0)
-    one = lineage.log_columns(pairs, 1)[place]
+    one = lineage.log_columns(pairs, compared(lineage, values), 1)[place]
     kernels = [*lineage.kernels[:place], moved, *lineage.kernels[place + 1 :]]
-    other = replace(lineage, kernels=tuple(kernels)).log_columns(pairs, 1)[place]
+    lineage = replace(lineage, kernels=tuple(kernels))
+    other = lineage.log_columns(pairs, compared(lineage, values), 1)[place]
     known = ~np.isnan(values[place][child] + values[place][parent])[:, 0]
     assert (one != other)[known & (expected > 0)].all()
 
@@ -99,9 +432,10 @@ def test_an_outlier_costs_a_bounded_amount(kind):
     lineage = away_from_start(Lineage([kernels[c]]), [values])
     pairs = lineage.pairs([far], [values], np.zeros(10, dtype=int), np.arange(10))
     bound = np.log(lineage.outlier_shares[0]) + lineage.kernels[0].log_alone(far)[0]
-    found = lineage.log_beta(pairs)
+    background = lineage.compared([far])
+    found = lineage.log_beta(pairs, background)
     assert (found >= bound - 1e-12).all()
-    bare = replace(lineage, outlier_shares=np.zeros(1)).log_beta(pairs)
+    bare = replace(lineage, outlier_shares=np.zeros(1)).log_beta(pairs, background)
     assert (found >= bare + np.log1p(-lineage.outlier_shares[0]) - 1e-12).all()
     if kind == "number":
         assert bare.max() < bound  # without the background it would cost more
@@ -120,59 +454,23 @@ def test_which_columns_have_a_background():
     assert not (Lineage(kernels, background=False).start(values).outlier_shares > 0).any()
 
 
-@pytest.mark.parametrize("generations", [1, 3])
-def test_shares_and_weights_after_one_step_are_those_of_the_hidden_causes(generations):
-    """E-step in plain Python: for each edge the chances of k links and of an outlier."""
-    kernels, values = random_table(4, T=7, strict=False)
-    lineage = away_from_start(Lineage(kernels, generations), values)
-    child, parent = np.nonzero(~np.eye(7, dtype=bool))
-    pairs = lineage.pairs(values, values, child, parent)
-    marginals = np.random.default_rng(0).random(len(child)) / 6
-    marginals[:5] = 0.0
-    found = lineage.refit(pairs, marginals, np.full(7, 0.1))
-    links, outliers = np.zeros(generations), np.zeros(len(values))
-    for edge in range(len(child)):
-        one = [lineage.log_columns(pairs, k + 1)[:, edge] for k in range(generations)]
-        joint = np.array(
-            [np.log(lineage.step_weights[k]) + one[k].sum() for k in range(generations)]
-        )
-        chance = np.exp(joint - logsumexp(joint)) * marginals[edge]
-        links += chance
-        for c, share in enumerate(lineage.outlier_shares):
-            if share > 0:
-                alone = np.log(share) + lineage.kernels[c].log_alone(values[c])[child[edge]]
-                outliers[c] += sum(
-                    chance[k] * np.exp(alone - one[k][c]) for k in range(generations)
-                )
-    links[0] += 1
-    np.testing.assert_allclose(found.step_weights, links / links.sum(), rtol=1e-9)
-    total = marginals.sum()
-    # The mode of n_out·log ε + (n − n_out)·log(1 − ε) + log_prior, found on a fine grid.
-    grid = np.exp(np.linspace(np.log(1e-5), np.log(0.9), 4001))
-    bare = replace(lineage, kernels=())
-    priors = [replace(bare, outlier_shares=np.array([eps])).log_prior() for eps in grid]
-    for c, share in enumerate(found.outlier_shares):
-        if lineage.outlier_shares[c] == 0:
-            assert share == 0
-            continue
-        value = outliers[c] * np.log(grid) + (total - outliers[c]) * np.log1p(-grid) + priors
-        assert share == pytest.approx(grid[np.argmax(value)], rel=5e-3)
-
-
 def test_the_order_of_edges_does_not_matter():
-    kernels, values = random_table(5, T=8)
-    lineage = away_from_start(Lineage(kernels, 2), values)
+    lineage, values = table(5, 2)
     rng = np.random.default_rng(1)
     child, parent = np.nonzero(np.tril(np.ones((8, 8)), -1))
     order = rng.permutation(len(child))
     one = lineage.pairs(values, values, child, parent)
     other = lineage.pairs(values, values, child[order], parent[order])
-    log_beta = lineage.log_beta(one)
-    np.testing.assert_allclose(lineage.log_beta(other), log_beta[order], rtol=1e-12)
-    marginals = rng.random(len(child)) / 8 * (log_beta > -np.inf)
-    first = lineage.refit(one, marginals, np.full(8, 0.2))
-    second = lineage.refit(other, marginals[order], np.full(8, 0.2))
-    np.testing.assert_allclose(second.log_beta(other), first.log_beta(one)[order], rtol=1e-5)
+    background = compared(lineage, values)
+    log_beta = lineage.log_beta(one, background)
+    np.testing.assert_allclose(lineage.log_beta(other, background), log_beta[order], rtol=1e-12)
+    weights = signed_weights(lineage, one, background, 2)
+    np.testing.assert_allclose(
+        lineage.slopes(other, weights[:, order], background),
+        lineage.slopes(one, weights, background),
+        rtol=1e-6,
+        atol=1e-6,
+    )
 
 
 def test_a_column_that_does_not_follow_the_tree_is_recognised():
@@ -185,8 +483,15 @@ def test_a_column_that_does_not_follow_the_tree_is_recognised():
     both = [np.vstack([c, p]) for c, p in zip(children, parents, strict=True)]
     lineage = Lineage([Drift(), Sticky(("a", "b", "c"))]).start(both)
     pairs = lineage.pairs(children, parents, np.arange(n), np.arange(n))
-    for _ in range(100):
-        lineage = lineage.refit(pairs, np.ones(n), np.zeros(n))
+
+    def loss(params):
+        moved = lineage.with_params(params)
+        background = moved.compared(children)
+        value = moved.log_beta(pairs, background).sum() + moved.log_prior()
+        slopes = moved.slopes(pairs, np.ones((1, n)), background) + moved.prior_slopes()
+        return -value, -slopes
+
+    lineage = lineage.with_params(minimize(loss, lineage.params, jac=True, method="L-BFGS-B").x)
     assert lineage.outlier_shares[0] < 0.02
     assert lineage.kernels[0].cov[0, 0] ** 0.5 == pytest.approx(0.1, rel=0.2)
     keeps = (1 - lineage.outlier_shares[1]) * lineage.kernels[1].stickiness

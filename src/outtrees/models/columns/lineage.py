@@ -193,10 +193,11 @@ class Lineage:
             links = self._log_kernels(contrast, c, known)
             means = log_means(links, contrast.child, len(cells))
             alone.append(means)
-            number = np.bincount(contrast.child, np.isfinite(links[0]), minlength=len(cells))
-            with np.errstate(divide="ignore"):
-                log_number = np.log(number)[contrast.child]
-            shares.append(np.exp(links - means[:, contrast.child] - log_number))
+            known_cells = ~np.isnan(links[0])
+            number = np.bincount(contrast.child, known_cells, minlength=len(cells))
+            log_number = np.log(np.maximum(number, 1))[contrast.child]
+            parts = np.exp(links - means[:, contrast.child] - log_number)
+            shares.append(np.where(known_cells, parts, 0.0))
         return Background(tuple(alone), contrast, tuple(shares), known)
 
     def _log_steps(
@@ -223,14 +224,14 @@ class Lineage:
         c: int,
         known: dict[tuple[int, int, int, int], Any] | None = None,
     ) -> Array:
-        """Return log p_c(child | parent) at each number of links (K, n), −inf for unknown parents.
+        """Return log p_c(child | parent) at each number of links (K, n), NaN for unknown parents.
 
         In the mean over other records those that say nothing about the column do not count.
         """
         links = np.array(
             [self._log_steps(pairs, stretch, c, k, known) for k in range(1, self.generations + 1)]
         )
-        links[:, self.kernels[c].unknown_parents(stretch.columns[c])] = -np.inf
+        links[:, self.kernels[c].unknown_parents(stretch.columns[c])] = np.nan
         return links
 
     def _log_kernels(
@@ -412,7 +413,9 @@ class Lineage:
                 (one, stretch, w[:, stretch.rows]) for one, w in lists for stretch in one.stretches
             ):
                 both = [self._two_ways(listed, stretch, background, c, k + 1) for k in range(K)]
-                follow = here * np.exp([f - either for f, either in both])
+                with np.errstate(invalid="ignore"):  # what is impossible both ways weighs nothing
+                    chance = np.exp([f - either for f, either in both])
+                follow = np.where(here == 0, 0.0, here * chance)
                 lost = here - follow
                 shares[c] += float(lost.sum() - self.outlier_shares[c] * here.sum())
                 if background.shares[c] is not None:  # relative to the density without a parent
@@ -420,7 +423,7 @@ class Lineage:
                     lost = -follow
                 child = listed.child[stretch.rows]
                 alone += np.array([np.bincount(child, row, minlength=n) for row in lost])
-                if listed is background.contrast:
+                if listed is background.contrast and background.shares[c] is not None:
                     on_contrast.append(follow)  # its slopes come with those of the means
                 else:
                     kernels[c] += kernel.slopes(stretch.columns[c], follow, stretch.elapsed)
@@ -524,7 +527,7 @@ class Lineage:
 def log_means(values: Array, place: Index, n: int) -> Array:
     """Return log mean exp(values) over the entries at each place, for each row (K, n).
 
-    Places rise. Entries that are −inf do not count; 0 where there is none that does.
+    Places rise. Entries that are NaN do not count; 0 where none is above −inf.
     """
     result = np.zeros((len(values), n))
     if not len(place):
@@ -532,11 +535,12 @@ def log_means(values: Array, place: Index, n: int) -> Array:
     first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     sizes = np.diff(np.append(first, len(place)))
     for row, total in zip(values, result, strict=True):
-        top = np.maximum.reduceat(row, first)
+        known = ~np.isnan(row)
+        top = np.fmax.reduceat(row, first)
         some = np.isfinite(top)
         shift = np.where(some, top, 0.0)
-        sums = np.add.reduceat(np.exp(row - np.repeat(shift, sizes)), first)
-        number = np.add.reduceat(np.isfinite(row), first, dtype=np.intp)
+        terms = np.where(known, np.exp(row - np.repeat(shift, sizes)), 0.0)
+        sums, number = np.add.reduceat(terms, first), np.add.reduceat(known, first, dtype=np.intp)
         total[place[first[some]]] = shift[some] + np.log(sums[some] / number[some])
     return result
 
