@@ -6,8 +6,7 @@ from scipy import stats
 
 from oracles.enumeration import EnumeratedDistribution
 from oracles.weightings import random_weights
-from outtrees import NoSpanningTreeError
-from outtrees.trees.candidates import CandidateTrees
+from outtrees import NoSpanningTreeError, OutTreeDistribution
 from outtrees.trees.mixture import OutTreeMixture
 
 ROOTS = ["single", "any"]
@@ -49,7 +48,10 @@ def problem(seed, roots, T=4, n=3, scale=1.5):
     child, parent = np.nonzero(~np.eye(T, dtype=bool))
     order = rng.permutation(len(child))
     child, parent = child[order], parent[order]
-    parts = [CandidateTrees(child, parent, b[child, parent], r, roots=roots) for b, r in weighted]
+    parts = [
+        OutTreeDistribution.from_candidates(child, parent, b[child, parent], r, roots=roots)
+        for b, r in weighted
+    ]
     slow = [EnumeratedDistribution(b, r, roots) for b, r in weighted]
     return OutTreeMixture(parts, weights), slow, weights
 
@@ -121,8 +123,8 @@ def two_stories():
     """Return parts of which one says 0 → 1 → 2 and the other 0 → 2, 0 → 1, some edges forbidden."""
     edges = [1, 2, 2], [0, 0, 1]
     root = [0.0, -np.inf, -np.inf]
-    one = CandidateTrees(*edges, [0.0, -np.inf, 0.0], root)
-    other = CandidateTrees(*edges, [0.0, 0.0, -np.inf], root)
+    one = OutTreeDistribution.from_candidates(*edges, [0.0, -np.inf, 0.0], root)
+    other = OutTreeDistribution.from_candidates(*edges, [0.0, 0.0, -np.inf], root)
     return OutTreeMixture([one, other], [1.0, 1.0])
 
 
@@ -144,8 +146,8 @@ def test_parts_that_hardly_count_stay_quiet():
     edges = [1, 2, 2], [0, 0, 1]
     root = [0.0, -np.inf, -np.inf]
     parts = [
-        CandidateTrees(*edges, [0.0, -2000.0, 0.0], root),
-        CandidateTrees(*edges, [0.0, 0.0, 0.0], root),
+        OutTreeDistribution.from_candidates(*edges, [0.0, -2000.0, 0.0], root),
+        OutTreeDistribution.from_candidates(*edges, [0.0, 0.0, 0.0], root),
     ]
     known = OutTreeMixture(parts, [0.5, 0.5]).given(parent={2: 0})
     np.testing.assert_allclose(known.edge_marginals, [1.0, 1.0, 0.0], atol=1e-12)
@@ -203,7 +205,7 @@ def test_groups_have_a_tree_each():
     edges = [1, 0, 3, 2], [0, 1, 2, 3]
     groups = np.array([0, 0, 1, 1])
     parts = [
-        CandidateTrees(*edges, w, np.zeros(4), groups=groups)
+        OutTreeDistribution.from_candidates(*edges, w, np.zeros(4), groups=groups)
         for w in ([2.0, 0.0, 1.0, 0.0], [0.0, 1.0, 3.0, 0.0])
     ]
     mixture = OutTreeMixture(parts, [2.0, 1.0], groups)

@@ -79,7 +79,9 @@ def climbed(kernel, pairs, weights, elapsed=None):
         kernel.params,
         jac=True,
         method="L-BFGS-B",
-        bounds=[(x - 15, x + 15) for x in kernel.params],  # as a fit has them
+        # Only from below: were all bounded on both sides, SciPy's first step would be unscaled,
+        # far into where nothing has a slope.
+        bounds=[(x - 15, None) for x in kernel.params],
         options={"ftol": 1e-13, "gtol": 1e-7, "maxiter": 500},
     )
     return kernel.with_params(found.x)

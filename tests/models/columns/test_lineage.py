@@ -297,6 +297,7 @@ def test_slopes_of_some_columns_and_of_those_compared_are_differences():
         (lineage.pairs(values, values, *everything(7)), [lineage.dates]),
         (lineage.pairs(values, values, *everything(7)), [0, 4]),
         (background.contrast, lineage.contrasted),
+        (background.contrast, [0, ALL_KINDS.index("sequence")]),
     ):
         weights = signed_weights(lineage, pairs, background, 2, columns)
 
@@ -307,6 +308,18 @@ def test_slopes_of_some_columns_and_of_those_compared_are_differences():
 
         found = lineage.slopes(pairs, weights, background, columns)
         assert_slopes_agree(found, value, lineage.params, tol=2e-6)
+
+
+def test_slopes_of_both_lists_are_those_of_one_and_the_other():
+    lineage, values = table(7, 2, T=7)
+    background = compared(lineage, values, remember=True)
+    pairs, contrast = lineage.pairs(values, values, *everything(7)), background.contrast
+    weights = signed_weights(lineage, pairs, background, 2)
+    more = signed_weights(lineage, contrast, background, 3, lineage.contrasted)
+    one = lineage.slopes(pairs, weights, background)
+    other = lineage.slopes(contrast, more, background, lineage.contrasted)
+    both = lineage.slopes(pairs, weights, background, contrast_weights=more)
+    np.testing.assert_allclose(both, one + other, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("generations", [1, 2])
