@@ -43,12 +43,12 @@ def outbreak(tmp_path):
 
 @pytest.fixture
 def ancestry(outtrees, outbreak):
-    """Run `outtrees ancestry` on the outbreak."""
+    """Run `outtrees ancestry` on the outbreak; waiting times are given, for the sake of speed."""
 
-    def run(*more):
+    def run(*more, wait=("--waiting-mean", 3.5, "--waiting-sd", 1.2)):
         return outtrees(
             "ancestry", outbreak.cases, "--id", "case", "--date", "onset", "--ignore", "outcome",
-            "--sequences", outbreak.dna, *more,
+            "--sequences", outbreak.dna, *wait, *more,
         )  # fmt: skip
 
     return run

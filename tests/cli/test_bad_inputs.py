@@ -161,8 +161,27 @@ CONTRADICTIONS = {
         "for any number of roots pass --roots any; ",
     ),
     "no common root": (
-        ["--forbid", "v=u", "--forbid", "v=w", "--forbid", "v=z", "--date", "day"],
+        [
+            "--forbid",
+            "v=u",
+            "--forbid",
+            "v=w",
+            "--forbid",
+            "v=z",
+            "--date",
+            "day",
+            "--roots",
+            "single",
+        ],
         "; use --roots any if several records may have no parent among the others; else correct",
+    ),
+    "disease and its waiting times": (
+        ["--generation-time", "none", "--disease", "measles"],
+        "--generation-time and --disease contradict each other",
+    ),
+    "disease without dates": (
+        ["--disease", "measles", "--kind", "day=count"],
+        "needs dates, but no",
     ),
     "censored without date": (["--censored", "b"], "--censored says which dates are open, but"),
 }
@@ -178,7 +197,13 @@ WRONG = {
         "--known-parent u=q: 'q' is not a record; records",
     ),
     "no pair": (["--forbid", "u"], "--forbid must be CHILD=PARENT; got 'u'"),
-    "unknown choice": (["--roots", "two"], "'two' is not one of 'single', 'any'"),
+    "unknown choice": (["--roots", "two"], "'two' is not one of 'auto', 'single', 'any'"),
+    "unknown disease": (
+        ["--disease", "measels"],
+        "--disease must be a disease with a published waiting time, such as measles",
+    ),
+    "unknown law": (["--waiting-law", "normal"], "'normal' is not one of 'gamma', 'lognormal'"),
+    "unknown column to keep": (["--keep", "q"], "keep must name columns that take part, such as"),
     "no generations": (["--generations", "0"], "0 is not in the range x>=1"),
     "NaN": (["--waiting-mean", "nan"], "'nan' is not a finite number"),
     "infinite": (["--date-uncertainty", "inf"], "'inf' is not a finite number"),

@@ -8,7 +8,7 @@ import pytest
 
 import outtrees
 
-COMMANDS = ["ancestry", "populations", "density", "label", "impute", "sample", "show"]
+COMMANDS = ["ancestry", "populations", "density", "label", "impute", "sample", "show", "diseases"]
 # The command line without the package's own __init__: what it alone imports.
 ALONE = f"""
 import sys, types
@@ -41,9 +41,9 @@ def test_help_of_each_command(outtrees, command):
     assert result.exit_code == 0
     for option in ("--quiet", "--json", "--debug"):
         assert option in result.stdout
-    # One has seeds of its own, the other nothing random.
-    assert ("--seed" in result.stdout) == (command != "show")
-    if command not in ("sample", "show"):
+    # These have nothing random.
+    assert ("--seed" in result.stdout) == (command not in ("show", "diseases"))
+    if command not in ("sample", "show", "diseases"):
         assert "--check" in result.stdout
         assert "--jobs" in result.stdout
 

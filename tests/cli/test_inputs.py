@@ -56,7 +56,7 @@ def test_refusals(tmp_path, text, line):
 def test_it_reaches_the_model_and_is_told(ancestry, tmp_path):
     table = tmp_path / "w.csv"
     table.write_text("w\n0.1\n0.4\n0.3\n0.2\n0.2\n")
-    result = ancestry("--generation-time", table)
+    result = ancestry("--generation-time", table, wait=())
     assert result.exit_code == 0, result.output
     assert "its first entry is the probability of waiting 1 unit; mean 3 units" in result.stdout
     assert "3 days after its parent on average (as given)" in result.stdout

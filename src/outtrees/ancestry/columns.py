@@ -47,6 +47,7 @@ class DateOptions(NamedTuple):
     table: Any = None
     strict: bool = True
     ties: bool = True
+    law: str = "gamma"
 
 
 def model_columns(
@@ -75,6 +76,7 @@ def model_columns(
                 strict=dates.strict,
                 unit=1.0 if whole else 0.0,
                 ties=dates.ties and whole,
+                law=dates.law,
             )
         elif column.kind == "continuous":
             kernel, values = Reversion(), column.values

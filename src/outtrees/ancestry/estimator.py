@@ -37,6 +37,7 @@ from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.candidates.plan import table_plan
 from outtrees.candidates.windows import in_order
+from outtrees.datasets.diseases import WaitingTime, waiting_time
 from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
@@ -79,9 +80,14 @@ class Ancestry(BaseEstimator):
     ties : bool
         Whether parent and child may share a date that is rounded to whole days.
     waiting_mean, waiting_sd : float, optional
-        Of the time from parent to child, a gamma; learned where not given.
+        Of the time from parent to child; where not given, many are tried.
+    waiting_law : {"gamma", "lognormal", "weibull"}, optional
+        The law of that time: "gamma", unless the disease is known for another.
+    disease : str, optional
+        The name of a disease whose published waiting time, in days, fills in what is not given of
+        waiting_mean, waiting_sd and waiting_law: see `outtrees.datasets.DISEASES`.
     generation_time : sequence of float, optional
-        Instead of the gamma: the probabilities of waiting 0, 1, 2, … units of time.
+        Instead of the law: the probabilities of waiting 0, 1, 2, … units of time.
     date_uncertainty : float
         Dates are known to within ± this.
     until : str, optional
@@ -172,6 +178,8 @@ class Ancestry(BaseEstimator):
         "ties": ["boolean"],
         "waiting_mean": [Interval(Real, 0, None, closed="neither"), None],
         "waiting_sd": [Interval(Real, 0, None, closed="neither"), None],
+        "waiting_law": [StrOptions({"gamma", "lognormal", "weibull"}), None],
+        "disease": [str, None],
         "generation_time": ["array-like", None],
         "date_uncertainty": [Interval(Real, 0, None, closed="left")],
         "until": [str, None],
@@ -203,6 +211,8 @@ class Ancestry(BaseEstimator):
         ties: bool = True,
         waiting_mean: float | None = None,
         waiting_sd: float | None = None,
+        waiting_law: Literal["gamma", "lognormal", "weibull"] | None = None,
+        disease: str | None = None,
         generation_time: Sequence[float] | None = None,
         date_uncertainty: float = 0.0,
         until: str | None = None,
@@ -230,6 +240,8 @@ class Ancestry(BaseEstimator):
         self.ties = ties
         self.waiting_mean = waiting_mean
         self.waiting_sd = waiting_sd
+        self.waiting_law = waiting_law
+        self.disease = disease
         self.generation_time = generation_time
         self.date_uncertainty = date_uncertainty
         self.until = until
@@ -281,6 +293,7 @@ class Ancestry(BaseEstimator):
         """
         check_params(self)
         self._check_generation_time()
+        _ = self._published
         self.table_ = self._read(table, sequences, unsequenced)
         plan = table_plan(self.table_, self.candidates, self.n_candidates)
         plan.check()
@@ -314,7 +327,13 @@ class Ancestry(BaseEstimator):
             self._say("probability of parents that are no candidates")
             self.dropped_mass_ = self._dropped_mass(given)
         facts = report.FitFacts(
-            main.converged, main.n_iter, self.dropped_mass_, self.root is not None, self._dates
+            main.converged,
+            main.n_iter,
+            self.dropped_mass_,
+            self.root is not None,
+            self._dates,
+            bool((given.known >= 0).any()),
+            {name: self.column_gains_[name] for name in self.left_out_},
         )
         self.warnings_ = [plan.why] * bool(plan.why) + report.fit_warnings(self.fitted, facts)
         if not main.converged:
@@ -452,16 +471,39 @@ class Ancestry(BaseEstimator):
         if self.generation_time is not None:
             chances = np.asarray(self.generation_time, dtype=np.float64)
             table = chances / chances.sum()
+        mean, sd = self.waiting_mean, self.waiting_sd
+        law: str | None = getattr(self, "waiting_law", None)  # models of earlier versions lack it
+        published = self._published
+        if published is not None:
+            mean = published.mean if mean is None else mean
+            sd = published.sd if sd is None else sd
+            law = law or published.law
         return DateOptions(
             self.until or self.table_.until,
             self.censored,
             self.date_uncertainty,
-            self.waiting_mean,
-            self.waiting_sd,
+            mean,
+            sd,
             table,
             self.strict_dates,
             self.ties,
+            law or "gamma",
         )
+
+    @property
+    def _published(self) -> WaitingTime | None:
+        """The published waiting time of the disease, if one is named."""
+        name: str | None = getattr(self, "disease", None)  # models of earlier versions lack it
+        if name is None:
+            return None
+        if self.generation_time is not None:
+            raise ArgumentError(
+                Option("disease"),
+                " and ",
+                Option("generation_time"),
+                " contradict each other: both say how long children wait. Leave one out.",
+            )
+        return waiting_time(name)
 
     def _columns(self, distances: Any, log_weights: Any) -> list[ModelColumn]:
         columns = model_columns(
@@ -741,7 +783,9 @@ class Ancestry(BaseEstimator):
     def describe(self) -> list[str]:
         """Return the fitted parameters in words, one sentence each."""
         dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
-        return report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
+        sentences = report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
+        published = self._published
+        return sentences if published is None else [f"{published.sentence}.", *sentences]
 
     # Files ---------------------------------------------------------------------------------
 

@@ -13,12 +13,13 @@ from scipy.special import logsumexp
 
 from outtrees import __version__
 from outtrees.ancestry.columns import DateOptions
+from outtrees.ancestry.learning import waiting_means
 from outtrees.ancestry.posterior import Posterior
-from outtrees.ancestry.support import log_density, ranked_parents
+from outtrees.ancestry.support import log_density, ranked_parents, readings_table
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
-from outtrees.errors import Message, Option
-from outtrees.models.columns import Waiting
+from outtrees.errors import Message, Option, Part
+from outtrees.models.columns import Distances, GivenWeights, Substitution, Waiting
 from outtrees.records import Column
 from outtrees.records.column import counted
 from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
@@ -34,6 +35,8 @@ _TOLD = 3  # columns that are told one by one
 _FOLLOWS = 0.8  # correlation with the dates, of a column that may say when records ended
 _GAIN = 5.0  # nats that one more link must add
 _MOST_LINKS = 50  # that `generations` takes
+_WIDE = 0.9  # standard deviation of a wait, in means, that is worth a warning
+_RIVAL, _MANY_DIFFER = 0.2, 0.1  # weight of a second reading, and the share of parents it changes
 
 
 # Sentences ---------------------------------------------------------------------------------
@@ -118,16 +121,103 @@ class FitFacts(NamedTuple):
     dropped: DroppedMass | None
     root_is_known: bool
     dates: DateOptions
+    has_known_parents: bool
+    left_out: Mapping[str, float]  # columns that do not take part, and the nats that they add
 
 
 def fit_warnings(posterior: Posterior, facts: FitFacts) -> list[str]:
     """Return what a careful reader of the results should know."""
     return [
+        *_about_waiting(posterior, facts),
+        *_about_left_out(facts),
         *_about_the_fit(facts),
         *_about_columns(posterior),
         *_about_dates(posterior, facts),
         *_about_links(posterior),
     ]
+
+
+def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
+    """Yield what is not known of the waiting time, and what to state."""
+    dates = posterior.lineage.dates
+    if dates is None or facts.dates.table is not None:
+        return
+    kernel = posterior.lineage.kernels[dates]
+    assert isinstance(kernel, Waiting)
+    calendar = posterior.records.column(posterior.names[dates]).calendar
+    unit = "days" if calendar else "units of time"
+    state = (
+        "state ",
+        Option("waiting_mean"),
+        " and ",
+        Option("waiting_sd"),
+        ", or ",
+        Option("disease"),
+    )
+    if facts.dates.mean is None and not _tells_time(posterior, facts):
+        means = waiting_means(kernel, posterior.values[dates])
+        yield Message(
+            f"The waiting time from parent to child is not known: {len(means)} means from "
+            f"{means[0]:.3g} to {means[-1]:.3g} {unit} were tried, and without sequences, "
+            "distances or known parents a table says little about it. If you know it, ",
+            *state,
+            ".",
+        )
+    yield from _rival_readings(posterior, unit, state)
+    mean, sd = kernel.moments
+    if sd >= _WIDE * mean and kernel.law != "lognormal":
+        yield Message(
+            f"The waiting time has mean {mean:.3g} and standard deviation {sd:.3g} {unit}: a "
+            f"{kernel.law} as wide as this is highest at 0, so that the latest possible parents "
+            "are preferred. Check it, or pass ",
+            Option("waiting_law", "lognormal"),
+            ".",
+        )
+
+
+def _tells_time(posterior: Posterior, facts: FitFacts) -> bool:
+    """Return whether the table has what tells waiting times apart."""
+    kinds = (Substitution, Distances, GivenWeights)
+    lineage = posterior.lineage
+    return facts.has_known_parents or any(
+        isinstance(lineage.kernels[c], kinds) for c in lineage.used
+    )
+
+
+def _rival_readings(posterior: Posterior, unit: str, state: tuple[Part, ...]) -> Iterator[str]:
+    if len(posterior.readings) < 2 or posterior.readings[1].weight < _RIVAL:
+        return
+    table, T = readings_table(posterior), len(posterior.records)
+    differ = table["differ"][1]
+    if differ <= _MANY_DIFFER * T:
+        return
+    waits = [
+        f"{table['waiting_mean'][i]:.3g} ± {table['waiting_sd'][i]:.2g} {unit} (weight "
+        f"{table['weight'][i]:.0%})"
+        for i in (0, 1)
+    ]
+    yield Message(
+        f"Two readings explain the table about as well, with waiting times of {waits[0]} and "
+        f"{waits[1]}: {differ} of {T} records have another best parent in the second. To decide, ",
+        *state,
+        ".",
+    )
+
+
+def _about_left_out(facts: FitFacts) -> Iterator[str]:
+    if len(facts.left_out) > _TOLD:
+        gains = ", ".join(f"{name} {gain:.1f}" for name, gain in facts.left_out.items())
+        yield Message(
+            f"{len(facts.left_out)} columns add too little that tells parents from others, and are "
+            f"left out (nats that they add: {gains}); ",
+            Option("keep", list(facts.left_out)),
+            " keeps them.",
+        )
+        return
+    for name, gain in facts.left_out.items():
+        yield Message(
+            f"{name} adds {gain:.1f} nats: left out; ", Option("keep", [name]), " keeps it."
+        )
 
 
 def _about_the_fit(facts: FitFacts) -> Iterator[str]:

@@ -56,11 +56,13 @@ _DATED, _UNDATED = 40, 350
 # Of a fit on candidates, in seconds: at the start, for each record, and for each pair of records
 # that is looked at; and the share of pairs within the windows of dates.
 _SPARSE_SECONDS, _IN_WINDOW = (15.0, 6e-4, 2e-8), 0.2
+_WORTH_TELLING = 0.05  # weight of a reading
 # Options that the estimator takes under the same name.
 _SAME = (
     *("id", "roots", "root", "generations", "background", "strict_dates", "ties", "clock"),
     "group_spread",
-    *("waiting_mean", "waiting_sd", "date_uncertainty", "until", "censored", "substitution"),
+    *("waiting_mean", "waiting_sd", "waiting_law", "disease"),
+    *("date_uncertainty", "until", "censored", "substitution"),
     *("max_iter", "candidates", "n_candidates"),
 )
 
@@ -113,11 +115,14 @@ _matrices = together(
 _model = together(
     click.option(
         "--roots",
-        type=click.Choice(["single", "any"]),
-        default="single",
+        type=click.Choice(["auto", "single", "any"]),
+        default="auto",
         show_default=True,
-        help="One root, or any number of roots (introductions).",
+        help="One root, or any number of roots (introductions). auto: any number where there are "
+        "dates and no --root.",
     ),
+    click.option("--keep", metavar="COLUMN", multiple=True, help="A column that takes part even "
+                 "if it adds nothing that tells parents from others. May be repeated."),
     click.option("--root", metavar="ID", help="The root, if it is known."),
     click.option("--known-parent", metavar="CHILD=PARENT", multiple=True,
                  help="A known parent. May be repeated."),
@@ -131,9 +136,13 @@ _model = together(
         help="Largest number of generations between a record and its parent record.",
     ),
     click.option("--waiting-mean", type=Finite(0, min_open=True), help="Mean time from parent "
-                 "to child, in days or the units of --date; estimated if not given."),
+                 "to child, in days or the units of --date; many are tried if not given."),
     click.option("--waiting-sd", type=Finite(0, min_open=True),
                  help="Standard deviation of that time."),
+    click.option("--waiting-law", type=click.Choice(["gamma", "lognormal", "weibull"]),
+                 help="Law of that time.  [default: gamma, or that of --disease]"),
+    click.option("--disease", metavar="NAME", help="Take what is not given of that time from the "
+                 "literature on this disease; see outtrees diseases."),
     click.option("--generation-time", type=click.Path(), help="A table of waiting times: "
                  "probabilities of 1, 2, … units, or times and probabilities."),
     click.option("--date-uncertainty", type=Finite(0), default=0.0,
@@ -234,8 +243,12 @@ class Given(NamedTuple):
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse options that contradict each other, before any file is opened."""
+    if options["disease"] is not None:
+        from outtrees.datasets.diseases import waiting_time
+
+        waiting_time(options["disease"])
     if options["generation_time"] is not None:
-        for name in ("waiting_mean", "waiting_sd"):
+        for name in ("waiting_mean", "waiting_sd", "waiting_law", "disease"):
             if options[name] is not None:
                 raise CommandError(
                     f"--generation-time and --{name.replace('_', '-')} contradict each other: the "
@@ -309,7 +322,8 @@ def _check_dated(records: Records, options: Mapping[str, Any]) -> None:
     """Refuse waiting times where no column says when."""
     if any(column.kind == "date" for column in records.columns):
         return
-    for name in ("generation_time", "waiting_mean", "waiting_sd", "clock", "date_uncertainty"):
+    needing = ("generation_time", "waiting_mean", "waiting_sd", "waiting_law", "disease", "clock")
+    for name in (*needing, "date_uncertainty"):
         if options[name]:
             raise CommandError(
                 f"--{name.replace('_', '-')} needs dates, but no column holds any; name one with "
@@ -440,6 +454,7 @@ def make_model(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Any:
         **{name: options[name] for name in _SAME},
         # The records are read already; later ones, to be placed among them, are read alike.
         kinds=asked_kinds(options["kinds"], {"ignore": options["ignore"], **_roles(options)}),
+        keep=list(options["keep"]) or None,
         generation_time=given.generation_time,
         known_parents=given.known_parents or None,
         forbidden=given.forbidden or None,
@@ -549,6 +564,8 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
     screen.say(
         f"log-likelihood {model.log_likelihood_:.4f} after {model.n_iter_} iterations, {state}"
     )
+    _tell_columns(screen, model)
+    _tell_readings(screen, model)
     table = found.parents
     screen.say("\nprobable parents (supports are exact, given the fitted parameters):")
     whole = where_whole(options["out"], PARENTS)
@@ -559,7 +576,7 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
         f"\nexpected number of right parents: {right:.1f} of {total} ({right / total:.0%}), in the "
         "consensus tree"
     )
-    if options["roots"] == "any":
+    if model.fitted.roots == "any":
         _tell_roots(screen, model)
     screen.summary.update(
         log_likelihood=float(model.log_likelihood_),
@@ -593,6 +610,32 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
 def _with_roots(table: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     """Return the table with a word where a record has no parent."""
     return {**table, "parent": [parent or "(root)" for parent in table["parent"]]}
+
+
+def _tell_columns(screen: Screen, model: Any) -> None:
+    """Print what each column adds, as the fit found when it tried to do without."""
+    gains = {**model.column_gains_}
+    screen.summary.update(column_gains=gains, left_out=list(model.left_out_))
+    if gains:
+        used = ["left out" if name in model.left_out_ else "used" for name in gains]
+        screen.say("\nwhat each column adds that tells parents from others (nats):")
+        screen.table({"column": list(gains), "gain": list(gains.values()), "": used})
+
+
+def _tell_readings(screen: Screen, model: Any) -> None:
+    """Print the competing explanations, if there are any."""
+    table = dict(model.readings())
+    names = list(table)
+    screen.summary["readings"] = [
+        dict(zip(names, row, strict=True)) for row in zip(*table.values(), strict=True)
+    ]
+    heavy = [i for i, weight in enumerate(table["weight"]) if weight > _WORTH_TELLING]
+    if len(heavy) > 1:
+        screen.say(
+            "\nreadings of the table, which supports average by their weights (differ: records "
+            "whose best parent is not that of the first):"
+        )
+        screen.table({name: [cells[i] for i in heavy] for name, cells in table.items()})
 
 
 def _tell_roots(screen: Screen, model: Any) -> None:

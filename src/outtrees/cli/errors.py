@@ -23,7 +23,8 @@ _SAME = """
     encoding extra_sequences place_end sheet tracks
     generation_time generations group_spread id log_weights max_bytes max_children max_iter method
     min_support missing mutation n_candidates n_draws quotes root roots scheduler sequences
-    sharpness stickiness strict_dates substitution ties unsequenced until waiting_mean waiting_sd
+    sharpness stickiness strict_dates substitution ties unsequenced until
+    waiting_law waiting_mean waiting_sd disease keep
 """
 OPTIONS = {**_RENAMED, **{name: name.replace("_", "-") for name in _SAME.split()}}
 _OFF = {"day-first": "month-first"}  # others begin with no-
@@ -107,6 +108,8 @@ def typed(option: Option) -> str:
     --------
     >>> typed(Option("max_iter")), typed(Option("kinds", {"day of onset": "date"}))
     ('--max-iter', "--kind 'day of onset=date'")
+    >>> typed(Option("keep", ["age", "sex"]))
+    '--keep age --keep sex'
     >>> typed(Option("quotes", False)), typed(Option("solver", "em"))
     ('--no-quotes', "solver='em'")
     """
@@ -119,6 +122,8 @@ def typed(option: Option) -> str:
         return f"--{_OFF.get(name, f'no-{name}')}"
     if isinstance(value, Mapping):
         return " ".join(f"--{name} {_word(f'{key}={item}')}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return " ".join(f"--{name} {_word(str(item))}" for item in value)
     return f"--{name} {_word(str(value))}"
 
 

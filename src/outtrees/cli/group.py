@@ -24,6 +24,7 @@ COMMANDS = {
     "impute": "Empty cells filled in, with their uncertainty.",
     "sample": "A new population drawn from a saved model.",
     "show": "A saved model in words.",
+    "diseases": "Published waiting times, for --disease.",
 }
 MOVED = {
     "reproduce": "the experiments of the paper are no longer a command of outtrees; in a clone of "

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from outtrees.errors import ModelFileError
+from outtrees.errors import Message, ModelFileError
 from outtrees.io.model_classes import (
     ALSO_FITTED,
     FORMER,
@@ -41,6 +41,8 @@ class Encoder:
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
+        if kind is Message:  # of a warning only its text is kept
+            return str(value)
         if kind is float:
             return value if np.isfinite(value) else {"kind": "float", "value": repr(value)}
         if kind is np.ndarray:
