@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from oracles.newick import read_newick
@@ -30,7 +31,7 @@ def test_everything_is_printed_and_written(ancestry, outbreak, tmp_path):
     assert result.exit_code == 0, result.output
     for line in ("onset     date", "ward      categorical", "sequence  sequence"):
         assert re.search(line.replace("  ", " +"), result.stdout)
-    assert re.search(r"log-likelihood -\d+\.\d+ after \d+ iterations, converged", result.stdout)
+    assert re.search(r"log-likelihood \d+\.\d+ after \d+ iterations, converged", result.stdout)
     assert {path.name for path in out.iterdir()} == FILES
     for name in FILES:
         assert str(out / name) in result.stdout
@@ -135,6 +136,7 @@ def test_options_reach_the_model(ancestry, outbreak, tmp_path):
 def test_labels_are_predicted(outtrees, outbreak, tmp_path):
     result = outtrees(
         "ancestry", outbreak.cases, "--date", "onset", "--label", "outcome", "--seed", 1,
+        "--waiting-mean", "3.5", "--waiting-sd", "1.2",
         "--out", tmp_path / "results", "--json",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -152,7 +154,7 @@ def test_groups_known_parents_until_and_censored(outtrees, tmp_path):
     result = outtrees(
         "ancestry", table, "--date", "born", "--until", "divided", "--censored", "open",
         "--group", "dish", "--parent-column", "mother", "--place", "x,y", "--json",
-        "--min-support", "0",
+        "--min-support", "0", "--waiting-mean", "2", "--waiting-sd", "1",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     parents = json.loads(result.stdout)["parents"]
@@ -184,7 +186,7 @@ def test_matrices_are_matched_by_identity(outtrees, outbreak, tmp_path, option):
     path = matrix(tmp_path / "matrix.csv", outbreak.ids[::-1], entry)
     result = outtrees(
         "ancestry", outbreak.cases, "--date", "onset", "--ignore", "ward", "--ignore", "outcome",
-        option, path, "--json",
+        option, path, "--json", "--waiting-mean", "3.5", "--waiting-sd", "1.2",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     parents = json.loads(result.stdout)["parents"]
@@ -234,7 +236,8 @@ def test_a_saved_ancestry_is_shown_and_sampled(ancestry, outtrees, tmp_path):
 def test_a_real_process(outbreak, tmp_path):
     run = subprocess.run(
         [sys.executable, "-m", "outtrees", "ancestry", outbreak.cases, "--date", "onset",
-         "--sequences", outbreak.dna, "--out", tmp_path / "results", "--json", "--jobs", "1"],
+         "--sequences", outbreak.dna, "--out", tmp_path / "results", "--json", "--jobs", "1",
+         "--waiting-mean", "3.5", "--waiting-sd", "1.2"],
         capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -248,6 +251,7 @@ def test_cases_that_were_never_sequenced(ancestry, outbreak, refused, outtrees, 
     sites = len(blocks[0].split()[1])
     without = [block.split()[0] for block in blocks[3:5]]
     arguments = ["--id", "case", "--date", "onset", "--ignore", "outcome"]
+    arguments += ["--waiting-mean", "3.5", "--waiting-sd", "1.2"]
     by_hand, short = tmp_path / "n.fasta", tmp_path / "short.fasta"
     short.write_text("".join(f">{b}" for b in blocks if b.split()[0] not in without))
     by_hand.write_text(short.read_text() + "".join(f">{name}\n{'N' * sites}\n" for name in without))
@@ -295,9 +299,63 @@ def test_quotation_marks_as_letters(outtrees, refused, tmp_path):
     line = refused("ancestry", path, "--date", "day")
     assert line.startswith("texts.tsv line 5: ")
     assert line.endswith("or pass --no-quotes if marks are letters like others")
-    result = outtrees("ancestry", path, "--date", "day", "--no-quotes")
+    result = outtrees("ancestry", path, "--date", "day", "--no-quotes", "--waiting-mean", 2)
     assert result.exit_code == 0, result.output
     assert '"7", "oh, 6" x 8"' in result.stdout
+
+
+# Waiting times, readings and columns left out ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def line_list(tmp_path_factory):
+    """Three waves five days apart, in two wards that patients stay in, and a column of noise."""
+    rng = np.random.default_rng(2)
+    lines = ["case,onset,ward,age"]
+    for i in range(18):
+        lines.append(f"c{i},{5 * (i // 6) + i % 2},{'NS'[i % 2]},{rng.normal(50, 9):.1f}")
+    path = tmp_path_factory.mktemp("line_list") / "cases.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_what_is_not_known_is_told_first(outtrees, line_list):
+    arguments = ["ancestry", line_list, "--date", "onset"]
+    result = outtrees(*arguments)
+    assert result.exit_code == 0, result.output
+    warned = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert warned[0].startswith("warning: The waiting time from parent to child is not known: 8 ")
+    assert "state --waiting-mean and --waiting-sd, or --disease." in warned[0]
+    assert re.search(r"age adds -?\d+\.\d nats: left out; --keep age keeps it\.", result.stderr)
+    assert "what each column adds that tells parents from others" in result.stdout
+    told = json.loads(outtrees(*arguments, "--json").stdout)
+    assert told["left_out"][:1] == ["age"]
+    assert set(told["column_gains"]) == {"ward", "age"}
+    assert sum(row["weight"] for row in told["readings"]) > 0.9
+    assert set(told["readings"][0]) == {"waiting_mean", "waiting_sd", "gain", "weight", "differ"}
+    heavy = [row for row in told["readings"] if row["weight"] > 0.05]
+    assert ("readings of the table" in result.stdout) == (len(heavy) > 1)
+
+
+def test_columns_are_kept_and_waiting_times_stated(outtrees, line_list):
+    arguments = ["ancestry", line_list, "--date", "onset", "--json", "--keep", "age"]
+    result = outtrees(*arguments, "--disease", "Covid", "--waiting-mean", "5")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert "age" not in told["left_out"]
+    assert not any("is not known" in warning for warning in told["warnings"])
+    assert told["parameters"][0].startswith("published serial interval of COVID-19: mean 4.7 days")
+    assert "doi:10.1016/j.ijid.2020.02.060" in told["parameters"][0]
+    (reading,) = told["readings"]
+    assert reading["waiting_mean"] == pytest.approx(5)
+    assert reading["waiting_sd"] == pytest.approx(2.9)
+    wide = outtrees(*arguments, "--waiting-mean", "5", "--waiting-sd", "5", "--roots", "single")
+    told = json.loads(wide.stdout)
+    assert any("--waiting-law lognormal" in warning for warning in told["warnings"])
+    assert told["n_roots"][1] == pytest.approx(1)
+    lognormal = ["--waiting-mean", "5", "--waiting-sd", "5", "--waiting-law", "lognormal"]
+    told = json.loads(outtrees(*arguments, *lognormal).stdout)
+    assert not any("--waiting-law" in warning for warning in told["warnings"])
 
 
 # Known parents to calibrate by, and a limit on children -----------------------------------------

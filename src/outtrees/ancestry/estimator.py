@@ -384,8 +384,10 @@ class Ancestry(BaseEstimator):
         for name in self.keep or ():
             if name not in names:
                 raise RecordsError(
-                    f"keep must name columns that take part, such as {names[0]!r}; got {name!r}. "
-                    "Correct the name."
+                    Option("keep"),
+                    f" must name columns that take part, such as {names[0]!r}; got {name!r}. "
+                    "Correct the name.",
+                    column=name,
                 )
         return tuple(self.keep or ())
 
