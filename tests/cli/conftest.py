@@ -43,12 +43,12 @@ def outbreak(tmp_path):
 
 @pytest.fixture
 def ancestry(outtrees, outbreak):
-    """Run `outtrees ancestry` on the outbreak; waiting times are given, for the sake of speed."""
+    """Run `outtrees ancestry` on the outbreak of one case; given waiting times make it quick."""
 
     def run(*more, wait=("--waiting-mean", 3.5, "--waiting-sd", 1.2)):
         return outtrees(
             "ancestry", outbreak.cases, "--id", "case", "--date", "onset", "--ignore", "outcome",
-            "--sequences", outbreak.dna, *wait, *more,
+            "--sequences", outbreak.dna, "--roots", "single", *wait, *more,
         )  # fmt: skip
 
     return run

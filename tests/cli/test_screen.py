@@ -46,7 +46,7 @@ def test_options_named_in_messages_can_be_typed():
     for name in COMMANDS:
         for parameter in main.get_command(None, name).params:
             typed.update(parameter.opts)
-    typed.add("--quotes")  # only ever named as --no-quotes
+    typed |= {"--quotes", "--tracks"}  # only ever named as --no-quotes, --no-tracks
     assert {f"--{name}" for name in OPTIONS.values()} <= typed
 
 

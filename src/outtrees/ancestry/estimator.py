@@ -68,7 +68,8 @@ class Ancestry(BaseEstimator):
         group can be related) or "ignore". Other columns get a kind by their cells.
     roots : {"auto", "single", "any"}
         One root (in each group), or any number: several introductions. "auto": any number where
-        the table has dates and no root is given.
+        the table has dates, and neither a root nor log-weights, which lack those of roots, are
+        given.
     keep : sequence of str, optional
         Columns that take part even if they add nothing that tells parents from others.
     generations : int
@@ -303,13 +304,13 @@ class Ancestry(BaseEstimator):
                 "at least one column besides the identities is expected, but there is none; give "
                 "dates, sequences, places, categories, numbers, distances or log-weights"
             )
+        self.column_names_ = [column.name for column in columns]
         try:
             given = self._constraints()
             refuse_late_parents(self.table_, columns, given, self._dates.until)
             fit = self._learned(columns, given, checkpoint)
             self.edges_ = self._edges(fit, given, plan.way)
             self.readings_ = list(fit.readings)
-            self.column_names_ = [column.name for column in columns]
             self.column_values_ = [column.values for column in columns]
             self.column_gains_ = {columns[c].name: gain for c, gain in fit.gains.items()}
             self.left_out_ = [columns[c].name for c in fit.left_out]
@@ -398,7 +399,8 @@ class Ancestry(BaseEstimator):
             return self.roots
         aside = (self.until, self.censored)
         dated = any(c.kind == "date" and c.name not in aside for c in self.table_.columns)
-        return "any" if dated and self.root is None else "single"
+        weighed = "log_weights" in self.column_names_
+        return "any" if dated and self.root is None and not weighed else "single"
 
     def _edges(self, fit: learning.TableFit, given: Constraints, way: str) -> PossibleEdges:
         """Return all possible edges ("dense"), or the candidates of all readings ("knn")."""

@@ -119,7 +119,7 @@ _model = together(
         default="auto",
         show_default=True,
         help="One root, or any number of roots (introductions). auto: any number where there are "
-        "dates and no --root.",
+        "dates, and neither --root nor --log-weights.",
     ),
     click.option("--keep", metavar="COLUMN", multiple=True, help="A column that takes part even "
                  "if it adds nothing that tells parents from others. May be repeated."),
