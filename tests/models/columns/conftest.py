@@ -81,7 +81,7 @@ def climbed(kernel, pairs, weights, elapsed=None):
         method="L-BFGS-B",
         # Only from below: were all bounded on both sides, SciPy's first step would be unscaled,
         # far into where nothing has a slope.
-        bounds=[(x - 15, None) for x in kernel.params],
+        bounds=[(x - 60, None) for x in kernel.params],
         options={"ftol": 1e-13, "gtol": 1e-7, "maxiter": 500},
     )
     return kernel.with_params(found.x)

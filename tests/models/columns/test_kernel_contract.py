@@ -207,9 +207,7 @@ def test_slopes_lead_where_an_independent_optimiser_ends(kernel_case, seed):
     def value(moved):
         return weighted_sum(moved, pairs, weights, elapsed) + moved.log_prior()
 
-    # As a fit does, from several starts: a few edges with weight leave more than one maximum.
-    starts = [kernel, *map(kernel.with_params, kernel.start_grid())]
-    found = max((climbed(start, pairs, weights, elapsed) for start in starts), key=value)
+    found = climbed(kernel, pairs, weights, elapsed)
     best = minimize(
         lambda params: -value(kernel.with_params(params)),
         kernel.params,
