@@ -79,7 +79,7 @@ def model_columns(
                 law=dates.law,
             )
         elif column.kind == "continuous":
-            kernel, values = Reversion(), column.values
+            kernel, values = Reversion(stationary=has_dates), column.values
         elif column.kind == "place":
             ends = column.end_values is not None
             options = {"offset": False, "clock": clock and has_dates, "ends": ends}

@@ -28,6 +28,14 @@ class Reversion(CellKernel):
     The spread is log-normal beforehand, about a tenth of the column's typical spread and within a
     factor of 7 of it by one standard deviation, and never finer than the cells are written.
 
+    Parameters
+    ----------
+    stationary : bool
+        Whether children are spread as the column is, so that the share decides all: spread² =
+        (1 − share²) · variance of the column. Where only likeness beyond that to all records
+        counts, a free spread and step could single out some parents for being unlike the other
+        records, which says nothing about descent.
+
     Examples
     --------
     >>> kernel = Reversion().start(np.array([[0.0], [1.0], [3.0]]))
@@ -37,6 +45,7 @@ class Reversion(CellKernel):
     True
     """
 
+    stationary: bool = False
     _: KW_ONLY
     tail: float | None = None  # degrees of freedom of Student's t instead of the normal
     share: float = 1.0
@@ -88,11 +97,14 @@ class Reversion(CellKernel):
 
     def variants(self) -> Sequence[Self]:
         """Return normal and long-tailed steps, unless a tail was asked for."""
-        return [self, replace(self, tail=LONG_TAIL)] if self.tail is None else [self]
+        chosen = self.stationary or self.tail is not None
+        return [self] if chosen else [self, replace(self, tail=LONG_TAIL)]
 
     @property
     def params(self) -> Array:
         """The share (a logit within its range), the step beyond what keeps the mean, the spread."""
+        if self.stationary:
+            return np.array([logit(min(self.share, 1 - 1e-9))])
         square = self.variance / self.unit**2 - self.finest**2
         return np.array(
             [
@@ -109,6 +121,11 @@ class Reversion(CellKernel):
 
     def with_params(self, params: Array) -> Self:
         """Return the kernel with these parameters."""
+        if self.stationary:
+            moved = replace(self, share=share_of(params[0]))
+            finest = (self.unit * max(self.finest, 1e-6)) ** 2
+            variance = (1 - moved.share**2) * self.centre_variance + finest
+            return replace(moved, step=moved._kept_mean, variance=variance)
         moved = replace(self, share=_STEEPEST * share_of(params[0]))
         return replace(
             moved,
@@ -118,6 +135,8 @@ class Reversion(CellKernel):
 
     def start_grid(self) -> list[Array]:
         """Return small and large shares with spreads up to the column's own."""
+        if self.stationary:
+            return [np.array([value]) for value in (-3.0, -1.0, 1.0, 3.0)]
         grid = []
         for share in (0.3, 0.95):
             for spread in (0.03, 0.2, 1.0):
@@ -155,6 +174,9 @@ class Reversion(CellKernel):
         Children are not far from the column's mean: where few records come early enough to be
         parents, a free step would make them likely parents for being unlike the others.
         """
+        if self.stationary:
+            share = self.share
+            return 0.5 * float(np.log(4 * share) + np.log1p(-share)) if share < 1 else -np.inf
         share, step, spread = self.params
         return -0.5 * float((spread / 2.0) ** 2 + (share / 4.0) ** 2 + (step / 0.3) ** 2)
 
