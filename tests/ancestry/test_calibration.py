@@ -21,7 +21,7 @@ from outtrees.ancestry.limited_children import limited_supports
 from outtrees.candidates import in_order, possible_edges
 from outtrees.datasets import make_outbreak
 from outtrees.io import load, save
-from outtrees.models.columns import Drift, Lineage, Waiting
+from outtrees.models.columns import Drift, EdgeWeights, Lineage, Waiting
 
 T = 5  # records in a group whose trees are enumerated
 
@@ -34,7 +34,8 @@ def outbreak():
 @pytest.fixture(scope="module")
 def found(outbreak):
     kinds = {"ward": "categorical"}
-    return Ancestry(id="case", kinds=kinds, roots="any").fit(
+    options = {"waiting_mean": 5.0, "waiting_sd": 2.0, "keep": ["ward"]}
+    return Ancestry(id="case", kinds=kinds, roots="any", **options).fit(
         outbreak.table, sequences=outbreak.sequences
     )
 
@@ -74,7 +75,7 @@ def test_every_answer_counts_columns_alike(calibrated, found, outbreak, tmp_path
     assert not any("known parents ask for" in sentence for sentence in found.describe())
     back = load(save(calibrated, tmp_path / "model"))
     assert list(back.parents().rows()) == list(calibrated.parents().rows())
-    assert list(back.column_evidence().rows()) == list(calibrated.column_evidence().rows())
+    assert list(back.readings().rows()) == list(calibrated.readings().rows())
     first = outbreak.table["case"][0]
     late = {name: [cells[-1]] for name, cells in outbreak.table.items()} | {"case": ["late"]}
     assert back.place(late)["child"][0] == "late"
@@ -118,7 +119,7 @@ def test_supports_under_a_limit_have_exponents_of_their_own(found, outbreak, tmp
     assert list(limited.parents().rows()) == list(found.parents().rows())
     assert any(f"no record has more than {most} children, columns" in s for s in limited.describe())
     run = {"n_sweeps": 40, "random_state": 0, "min_support": 0.0}
-    counted = replace(found.fitted, lineage=replace(found.lineage_, exponents=exponents))
+    counted = found.fitted.with_exponents(exponents)
     right = limited_supports(counted, most, 40, 4, np.random.default_rng(0))
     with warnings.catch_warnings(action="ignore"):  # so few sweeps do not mix
         back = load(save(limited, tmp_path / "model"))
@@ -148,7 +149,8 @@ def families(n_groups=3, n=14):
 
 def test_known_parents_that_no_tree_has_are_refused_under_a_limit_too():
     table, parents = families()
-    found = Ancestry(id="id", kinds={"site": "group", "day": "date"}).fit(table)
+    kinds, wait = {"site": "group", "day": "date"}, {"waiting_mean": 3.0, "waiting_sd": 1.0}
+    found = Ancestry(id="id", kinds=kinds, roots="single", **wait).fit(table)
     twice = {**parents, "g0_1": None}  # two roots of a group that has one
     with pytest.raises(NoSpanningTreeError, match="separate groups"):
         found.calibrate(twice, max_children=2)
@@ -160,10 +162,11 @@ def test_known_parents_that_no_tree_has_are_refused_under_a_limit_too():
 
 def test_groups_that_cannot_obey_are_named_and_noisy_exponents_told(monkeypatch):
     table, parents = families()
-    kinds = {"site": "group", "day": "date"}
+    options = {"id": "id", "kinds": {"site": "group", "day": "date"}, "roots": "single"}
+    options |= {"waiting_mean": 3.0, "waiting_sd": 1.0}
     # In the second group all can only descend from its first record.
     forbidden = [(f"g1_{u}", f"g1_{v}") for u in range(2, 14) for v in range(1, u)]
-    star = Ancestry(id="id", kinds=kinds, forbidden=forbidden).fit(table)
+    star = Ancestry(**options, forbidden=forbidden).fit(table)
     told = {name: parent for name, parent in parents.items() if not name.startswith("g1")}
     told["g1_1"] = "g1_0"
     with pytest.raises(NoSpanningTreeError, match="among the relatives of 'g1_0' in which every"):
@@ -171,7 +174,7 @@ def test_groups_that_cannot_obey_are_named_and_noisy_exponents_told(monkeypatch)
     with pytest.raises(NoSpanningTreeError, match="among the relatives of 'g1_0' in which every"):
         star.calibrate(told, max_children=2)
     monkeypatch.setattr("outtrees.ancestry.calibration._MUCH_ERROR", 0.0)
-    plain = Ancestry(id="id", kinds=kinds).fit(table)
+    plain = Ancestry(**options).fit(table)
     some = {name: parent for name, parent in parents.items() if not name.endswith("_5")}
     with pytest.warns(UserWarning, match="sampling leaves the exponents unsure by 0"):
         plain.calibrate(some, max_children=2, n_sweeps=20, random_state=0)
@@ -187,10 +190,10 @@ def problem(roots, T=5, generations=2):
     kept = in_order(lineage, values, edges.child, edges.parent)
     edges = edges._replace(child=edges.child[kept], parent=edges.parent[kept])
     pairs = lineage.pairs(values, values, edges.child, edges.parent)
-    return lineage, values, pairs, edges, roots, 0.3
+    return EdgeWeights(lineage, values, edges.groups), pairs, edges, roots, -0.5
 
 
-def a_tree(lineage, values, pairs, edges, roots, rate):
+def a_tree(weights, pairs, edges, roots, introduction):
     """Return some parents of the last records that are possible."""
     T = len(edges.groups)
     return {u: int(pairs.parent[pairs.child == u][0]) for u in (T - 2, T - 1)}
@@ -198,17 +201,15 @@ def a_tree(lineage, values, pairs, edges, roots, rate):
 
 @pytest.mark.parametrize("roots", ["single", "any"])
 def test_the_probability_of_known_parents_is_that_of_their_trees(roots):
-    lineage, values, pairs, edges, _, rate = problem(roots)
-    known = a_tree(lineage, values, pairs, edges, roots, rate)
-    found = ExponentProblem(lineage, values, pairs, edges, known, roots, rate)
+    weights, pairs, edges, _, introduction = problem(roots)
+    known = a_tree(weights, pairs, edges, roots, introduction)
+    found = ExponentProblem(weights, pairs, edges, known, roots, introduction)
     exponents = np.random.default_rng(0).uniform(0.4, 2.0, found.n_kinds)
     T = len(edges.groups)
-    changed = replace(lineage, exponents=exponents[found.kind])
-    log_beta, log_root = np.full((T, T), -np.inf), changed.log_root(values)
-    log_beta[pairs.child, pairs.parent] = changed.log_beta(pairs)
-    if roots == "any":
-        log_beta += np.log(1 - rate) - np.log(np.bincount(pairs.child, minlength=T))[:, None]
-        log_root = log_root + np.log(rate)
+    lineage = replace(weights.lineage, exponents=exponents[found.kind])
+    changed = EdgeWeights(lineage, weights.values, edges.groups)
+    log_beta, log_root = np.full((T, T), -np.inf), changed.log_root + introduction
+    log_beta[pairs.child, pairs.parent] = changed.log_beta_pairs(pairs)
     slow = EnumeratedDistribution(log_beta, log_root, roots)
     agrees = np.all([slow.trees[:, u] == v for u, v in known.items()], axis=0)
     value, _ = found.log_known(exponents)
@@ -219,7 +220,7 @@ def test_the_probability_of_known_parents_is_that_of_their_trees(roots):
 def test_the_slope_is_that_of_small_steps(roots):
     parts = problem(roots, T=9)
     known = a_tree(*parts)
-    found = ExponentProblem(*parts[:4], known, *parts[4:])
+    found = ExponentProblem(*parts[:3], known, *parts[3:])
     at = np.random.default_rng(1).normal(0, 0.3, found.n_kinds)
     slope = found.log_known(np.exp(at))[1]
     for g in range(found.n_kinds):
@@ -256,13 +257,14 @@ def test_columns_that_repeat_each_other_count_as_one(repeats):
     edges = edges._replace(child=edges.child[near], parent=edges.parent[near])
     pairs = lineage.pairs(values, values, edges.child, edges.parent)
     known = {u: int(parents[u]) for u in range(1, T)}
-    learned = learn_exponents(lineage, values, pairs, edges, known)
+    learned = learn_exponents(EdgeWeights(lineage, values, edges.groups), pairs, edges, known)
     # 149 choices among 25 places: a standard error of about an eighth.
     np.testing.assert_allclose(learned.lineage.exponents[1:], 1 / repeats, rtol=0.4)
     assert learned.after >= learned.before
     if repeats > 1:
         assert learned.after > learned.before + 10
-    again = learn_exponents(learned.lineage, values, pairs, edges, known)  # not twice the same
+    changed = EdgeWeights(learned.lineage, values, edges.groups)
+    again = learn_exponents(changed, pairs, edges, known)  # not twice the same
     np.testing.assert_allclose(again.lineage.exponents, learned.lineage.exponents)
 
 
@@ -279,14 +281,15 @@ def table(roots, n_groups=6):
     kept = in_order(lineage, values, edges.child, edges.parent)
     edges = edges._replace(child=edges.child[kept], parent=edges.parent[kept])
     pairs = lineage.pairs(values, values, edges.child, edges.parent)
-    return lineage, values, pairs, edges, dict(roots=roots, root_rate=0.2)
+    weights = EdgeWeights(lineage, values, groups)
+    return weights, pairs, edges, dict(roots=roots, log_introduction=-1.5)
 
 
 class Enumerated:
     """log P(known parents) under the limit by the sum over every tree of every group."""
 
-    def __init__(self, lineage, values, pairs, edges, known, most, roots, root_rate):
-        self.problem = ExponentProblem(lineage, values, pairs, edges, known, roots, root_rate)
+    def __init__(self, weights, pairs, edges, known, most, roots, log_introduction):
+        self.problem = ExponentProblem(weights, pairs, edges, known, roots, log_introduction)
         self.edges, self.known, self.most, self.roots = edges, known, most, roots
 
     def by_group(self, exponents):
@@ -337,7 +340,7 @@ def test_exponents_are_those_of_every_tree_that_obeys(roots, share):
         del told[0]
     slow.known = told
     right = slow.best()
-    rng, names = np.random.default_rng(0), [str(u) for u in range(len(parts[3].groups))]
+    rng, names = np.random.default_rng(0), [str(u) for u in range(len(parts[2].groups))]
     found, error = learn_limited_exponents(*parts, told, 1, rng, names=names, **law)
     kind = slow.problem.kind
     off = np.log(found.exponents) - right[kind]

@@ -77,16 +77,16 @@ def kept(tmp_path):
     return outbreak, path
 
 
-@pytest.mark.parametrize("change", ["setting", "cell", "constraint", "way"])
+@pytest.mark.parametrize("change", ["setting", "cell", "constraint", "kept column"])
 def test_a_checkpoint_of_something_else_is_refused(kept, change):
     outbreak, path = kept
     table, options = dict(outbreak.table), {"id": "case"}
     if change == "setting":
-        options["roots"] = "any"
+        options["roots"] = "single"
     elif change == "constraint":
         options["root"] = table["case"][0]
-    elif change == "way":
-        options["candidates"] = "knn"
+    elif change == "kept column":
+        options["keep"] = ["age"]
     else:
         table["age"] = ["33", *table["age"][1:]]
     with pytest.raises(RecordsError, match=r"'fit.checkpoint' is no checkpoint of this table with"):
@@ -98,6 +98,15 @@ def test_the_progress_display_and_the_seed_do_not_matter(kept):
     Ancestry(id="case", random_state=7, progress=lambda i, o: None).fit(
         outbreak.table, checkpoint=path
     )
+
+
+def test_candidates_are_chosen_after_the_fit(kept):
+    """They share its checkpoint: nothing is climbed again."""
+    outbreak, path = kept
+    steps = []
+    options = {"id": "case", "candidates": "knn", "progress": lambda i, o: steps.append(i)}
+    Ancestry(**options).fit(outbreak.table, checkpoint=path)
+    assert steps == []
 
 
 def test_other_files_are_refused(kept, tmp_path):
@@ -124,6 +133,7 @@ def test_matrices_are_not_copied_into_the_file(tmp_path):
     options = {"distances": far, "checkpoint": path}
     first = Ancestry(id="case").fit(outbreak.table, **options)
     assert b"matrix" in path.read_bytes()
-    assert path.stat().st_size < far.nbytes
+    # Each of the climbs would hold one.
+    assert path.stat().st_size < path.read_bytes().count(b"lineage") * far.nbytes
     again = Ancestry(id="case").fit(outbreak.table, **options)
     assert again.log_likelihood_ == first.log_likelihood_

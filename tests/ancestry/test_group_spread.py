@@ -1,5 +1,7 @@
 """Groups with a spread of places of their own, from the table to every answer."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,6 +9,7 @@ from scipy import stats
 from outtrees import Ancestry, RecordsError
 from outtrees.candidates import table_search
 from outtrees.io import load, save
+from outtrees.models.columns import EdgeWeights
 
 KINDS = {"site": "group", "day": "date"}
 SPREADS = {"calm": 0.3, "wild": 3.0}
@@ -35,8 +38,9 @@ def table(seed=0, spreads=SPREADS):
 @pytest.fixture(scope="module")
 def both():
     columns, truth = table()
+    options = {"roots": "single", "waiting_mean": 4.0, "waiting_sd": 1.7}
     models = [
-        Ancestry(id="id", kinds=KINDS, group_spread=own, background=False).fit(columns)
+        Ancestry(id="id", kinds=KINDS, group_spread=own, background=False, **options).fit(columns)
         for own in (False, True)
     ]
     return *models, truth
@@ -69,7 +73,10 @@ def by_hand(own, site):
     scale = walk.scales[int(places[rows[0], 2])]
     late = np.array([[40.0, 40.0, 0.0, 0.0]])
     wait = waiting.log_steps(waiting.pairs(late, dates, 0 * rows, rows), 1)
-    near = [stats.multivariate_normal(places[v, :2], scale * walk.cov) for v in rows]
+    law = stats.multivariate_normal
+    if walk.tail is not None:
+        law = partial(stats.multivariate_t, df=walk.tail)
+    near = [law(places[v, :2], scale * walk.cov) for v in rows]
     logs = wait + np.array([law.logpdf([0.4, 0.1]) for law in near])
     chances = np.exp(logs - logs.max())
     return dict(zip([ids[v] for v in rows], chances / chances.sum(), strict=True))
@@ -102,7 +109,7 @@ def test_simulations_candidates_and_evidence(both):
     assert list(drawn) == ["id", "true_parent", "day", "site", "place_x", "place_y"]
     assert len(set(drawn["site"])) == 1
     assert set(drawn["site"]) <= set(SPREADS)
-    assert len(own.column_evidence()["column"]) == 2
+    assert own.column_evidence(1)["column"] == ["place"]
     columns, _ = table()
     options = own.get_params() | {"candidates": "knn", "n_candidates": N}
     knn = Ancestry(**options).fit(columns)
@@ -129,11 +136,13 @@ def test_candidates_are_the_best_where_places_are_missing(monkeypatch):
     for axis in "xy":
         columns[axis] = np.where(gone, np.nan, columns[axis]).tolist()
     options = {"id": "id", "kinds": KINDS, "group_spread": True, "background": False}
+    options |= {"waiting_mean": 3.0, "waiting_sd": 1.0, "keep": ["place"]}
     every = Ancestry(**options).fit(columns)
     found = Ancestry(**options, candidates="knn", n_candidates=6).fit(columns)
     lineage, edges = found.lineage_, every.edges_
     cells = found.column_values_
-    weight = np.exp(lineage.log_beta(lineage.pairs(cells, cells, edges.child, edges.parent)))
+    weights = EdgeWeights(lineage, cells, edges.groups)
+    weight = np.exp(weights.log_beta(edges.child, edges.parent))
     chosen = set(zip(found.edges_.child.tolist(), found.edges_.parent.tolist(), strict=True))
     listed = np.array([edge in chosen for edge in zip(edges.child.tolist(), edges.parent.tolist(),
                                                       strict=True)])  # fmt: skip

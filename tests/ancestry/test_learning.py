@@ -255,6 +255,18 @@ def test_no_step_of_one_column_falls(kind):
         assert (np.diff(point.objectives) >= 0).all()
 
 
+def test_a_cell_that_no_other_record_of_its_group_has():
+    """Nothing is there to compare it with: it says nothing, and slopes are numbers."""
+    kernels, values = random_table(4, T=6, missing=0.0)
+    groups = np.array([0, 0, 0, 1, 1, 1])
+    values[0][[0, 1]] = np.nan
+    lineage = moved(Lineage(kernels, 2).start(values), 2)
+    edges = possible(lineage, values, groups=groups)
+    agrees_with_enumeration(lineage, values, edges, "any", -1.0)
+    _, slopes = Problem(lineage, values, edges, "any").at(lineage, -1.0, -1.0)
+    assert np.isfinite(slopes).all()
+
+
 def test_a_step_far_away_has_a_value():
     """Line searches try covariances that are nearly singular."""
     dates, cells, _ = outbreak(1, T=10, D=3)

@@ -1,5 +1,7 @@
 """Supports under a limit on children: those of all trees that obey it, exact where it is void."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,9 @@ CASES = {
 @pytest.mark.parametrize("roots", ["single", "any"])
 def test_limited_supports_are_those_of_every_tree(roots):
     found = Ancestry(id="case", roots=roots, waiting_mean=3.5, waiting_sd=2.0).fit(CASES)
-    found.root_rate_ = 0.05  # so few roots that the limit matters; only roots="any" reads it
+    # So few roots that the limit matters; only roots="any" reads it.
+    main = replace(found.readings_[0], log_introduction=-7.0)
+    found.readings_, found._posterior = [main], None
     trees, T = found.fitted.trees, 5
     log_beta = np.full((T, T), -np.inf)
     log_beta[trees.child, trees.parent] = trees.log_weight

@@ -4,13 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from outtrees.ancestry.em import fit_lineage
 
 from outtrees import Ancestry
-from outtrees.ancestry.posterior import weighed_trees
 from outtrees.ancestry.report import missing_links
-from outtrees.candidates import possible_edges
-from outtrees.models.columns import Lineage, Sticky
+from outtrees.models.columns import EdgeWeights
 
 
 def copies(rng, links, T=25, C=40):
@@ -27,22 +24,16 @@ def copies(rng, links, T=25, C=40):
 @pytest.mark.parametrize("links", [(1,), (1, 1, 1, 1, 8)])
 def test_a_missing_link_adds_at_least_what_is_said(links):
     words = copies(np.random.default_rng(0), links)
-    values = list(words.T[:, :, None])
-    started = Lineage([Sticky(tuple("abcd"))] * len(values), background=False)
-    edges = possible_edges(len(words), None, {}, [], 0)
-    fit = fit_lineage(started, values, edges)
-    gain = missing_links(fit.lineage, fit.pairs, fit.trees)
-    log_z = [
-        weighed_trees(
-            replace(fit.lineage, generations=2, step_weights=np.array([1 - w, w])),
-            values,
-            fit.edges,
-            fit.pairs,
-            "single",
-            0.0,
-        ).log_z
-        for w in np.linspace(0, 0.999, 200)
-    ]
+    table = {"id": [f"r{i}" for i in range(len(words))]}
+    table |= {f"w{c}": ["abcd"[int(w)] for w in cells] for c, cells in enumerate(words.T)}
+    found = Ancestry(id="id", root="r0", background=False).fit(table).fitted
+    gain = missing_links(found)
+    log_z = []
+    for w in np.linspace(0, 0.999, 200):
+        longer = replace(found.lineage, generations=2, step_weights=np.array([1 - w, w]))
+        weights = EdgeWeights(longer, found.values, found.edges.groups)
+        log_weight = weights.log_beta_pairs(found.pairs)
+        log_z.append(found.trees_for(log_weight, weights.log_root).log_z)
     assert max(log_z) - log_z[0] >= gain - 1e-3  # no weight of the grid may be the best
     assert (gain > 5) == (len(links) > 1)
 

@@ -90,8 +90,12 @@ def test_ancestry(tmp_path):
     back = saved(model, tmp_path)
     assert back.progress is None
     assert back.forbidden == model.forbidden
-    for answer in ("parents", "credible_parents", "column_evidence", "describe"):
+    for answer in ("parents", "credible_parents", "readings", "describe"):
         assert repr(getattr(back, answer)()) == repr(getattr(model, answer)())
+    evidence = [repr(one.column_evidence(1, random_state=0)) for one in (back, model)]
+    assert evidence[0] == evidence[1]
+    assert [one.weight for one in back.readings_] == [one.weight for one in model.readings_]
+    assert (back.left_out_, back.column_gains_) == (model.left_out_, model.column_gains_)
     assert back.fitted.log_weight.tobytes() == model.fitted.log_weight.tobytes()
     assert back.log_likelihood_ == model.log_likelihood_
     np.testing.assert_array_equal(back.tree(), model.tree())
