@@ -133,7 +133,7 @@ def test_matrices_are_not_copied_into_the_file(tmp_path):
     options = {"distances": far, "checkpoint": path}
     first = Ancestry(id="case").fit(outbreak.table, **options)
     assert b"matrix" in path.read_bytes()
-    # Each of the climbs would hold one.
-    assert path.stat().st_size < path.read_bytes().count(b"lineage") * far.nbytes
+    # With one for each of the climbs, at least twenty, it would be larger than this.
+    assert path.stat().st_size < 8 * far.nbytes
     again = Ancestry(id="case").fit(outbreak.table, **options)
     assert again.log_likelihood_ == first.log_likelihood_

@@ -163,9 +163,10 @@ class Ancestry(BaseEstimator):
     >>> print(found.parents(min_support=0.3))
     child  parent  support  rank
     a                1.000     1
-    b      a         1.000     1
-    c      a         0.980     1
-    d      c         0.717     1
+    b      a         0.980     1
+    c      a         0.957     1
+    d      c         0.546     1
+    d      b         0.436     2
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

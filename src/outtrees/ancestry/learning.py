@@ -331,7 +331,7 @@ def waiting_means(kernel: Waiting, cells: Array) -> list[float]:
     --------
     >>> days = np.array([[float(t), t, 0, 0] for t in (0, 3, 5, 9, 20)])
     >>> [round(mean, 1) for mean in waiting_means(Waiting().start(days), days)]
-    [3.0, 3.6, 4.2, 5.0, 6.0, 7.1, 8.4, 10.0]
+    [3.5, 4.1, 4.7, 5.5, 6.4, 7.4, 8.6, 10.0]
     """
     if kernel.mean is not None:
         return [kernel.mean]

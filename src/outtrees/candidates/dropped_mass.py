@@ -275,7 +275,7 @@ def table_dropped_mass(
     >>> lineage = Lineage([Drift()]).start(cells)
     >>> lists = [table_candidates(lineage, cells, given, n) for n in (1, 2, 3)]
     >>> [f"{table_dropped_mass(lineage, cells, given, edges):.3f}" for edges in lists]
-    ['0.283', '0.084', '0.000']
+    ['0.294', '0.084', '0.000']
     """
     T = len(given.groups)
     found = windows_of(lineage, values, given, all_possible=True)
