@@ -6,23 +6,29 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all smoke lint bench paper clean
+UNUSED := tests|pip|setuptools|pkg_resources|mypy|mypyc|selenium|trio|pygments|fontTools
+
+.PHONY: demo test test-all pytest smoke lint style types bench paper clean
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@# uv takes a quarter of the time of pip, which serves where uv cannot be had.
 	@{ $(PIP) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[test]'; } \
 		2>/dev/null || $(PIP) --no-compile --editable '.[test]'
-	@# All cores compile; what libraries bring to test themselves is left out.
-	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
+	@# All cores compile, but for libraries of which little or nothing is imported.
+	@$(BIN)/python -m compileall -qq -j 0 -x '/($(UNUSED))/' $(VENV)/lib || true
 	@touch $(READY)
 
 demo: $(READY)
 	@$(BIN)/python examples/demo.py
 
-lint: $(READY)
+lint: style types
+
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)
 	$(BIN)/mypy
 
 # One process per core, each with one BLAS thread: threads of several processes would only wait for
@@ -30,7 +36,11 @@ lint: $(READY)
 # once, and takes over from the other when it is done.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --quiet --numprocesses auto --dist worksteal
 
-test: lint
+# mypy takes one core and leaves the other idle: it runs beside the tests.
+test: style
+	@$(MAKE) --no-print-directory --jobs 2 types pytest
+
+pytest: $(READY)
 	$(PYTEST)
 
 # The long tests too.
