@@ -508,7 +508,8 @@ def test_new_dates_are_written_as_the_fitted_ones():
         {"id": list("abc"), "day": ["2024-01-01", "2024-01-03", "2024-01"]}
     )
     with pytest.raises(RecordsError, match="'day' holds numbers in the new records but calendar"):
-        found.place({"id": ["x"], "day": [2024]})
+        found.place({"id": ["x"], "day": [45]})
+    assert found.place({"id": ["x"], "day": [2024]}, min_support=0.0)["support"]  # a year
     assert found.place({"id": ["x"], "day": [""]}, min_support=0.0)["support"]
 
 
