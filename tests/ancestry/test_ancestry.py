@@ -63,7 +63,7 @@ def test_objectives_never_fall_and_the_fit_says_whether_it_converged(found):
     with pytest.warns(UserWarning, match="had not converged after 1 iterations; raise max_iter"):
         short = Ancestry(id="id", kinds=KINDS, max_iter=1, tol=0.0).fit(mixed_table(6))
     assert not short.converged_
-    assert "raise max_iter" in short.warnings_[0]
+    assert any("raise max_iter" in warning for warning in short.warnings_)
 
 
 def test_parents_are_ranked_and_credible_sets_hold_their_level(found):

@@ -64,7 +64,7 @@ def parameter_sentences(
     ):
         text = f"{name}: {kernel.describe()}".replace(" units of time", f" {unit}")
         if share == 1:
-            text = f"{name}: left out, since it adds nothing that tells parents from others"
+            text = f"{name}: left out, since it adds too little that tells parents from others"
         elif share > 0:
             text += f"; {share:.1%} of the cells do not follow their parent"
         sentences.append(text + ".")

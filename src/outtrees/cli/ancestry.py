@@ -122,7 +122,7 @@ _model = together(
         "dates, and neither --root nor --log-weights.",
     ),
     click.option("--keep", metavar="COLUMN", multiple=True, help="A column that takes part even "
-                 "if it adds nothing that tells parents from others. May be repeated."),
+                 "if it adds too little that tells parents from others. May be repeated."),
     click.option("--root", metavar="ID", help="The root, if it is known."),
     click.option("--known-parent", metavar="CHILD=PARENT", multiple=True,
                  help="A known parent. May be repeated."),

@@ -3,8 +3,10 @@
 Two kinds: a *serial interval* lasts from a case's onset to the onset of the case that it infects, a
 *generation time* from infection to infection. Tables of cases mostly hold onsets.
 
-Left out for want of one published mean: tuberculosis, whose four estimates range from 0.57 to 1.65
-years (Ma et al. 2018, doi:10.1017/S0950268818001760).
+Of Vink et al. the means are those of the abstract, which gives no standard deviations. Rabies is by
+the parameters that later work quotes from Mancy et al. Left out for want of one published mean:
+tuberculosis, whose four estimates range from 0.57 to 1.65 years (Ma et al. 2018,
+doi:10.1017/S0950268818001760).
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ DISEASES = (
     WaitingTime("mpox clade I, infections", (), GENERATION, "gamma", 17.2, 9.0, *_MARZIANO),
     WaitingTime("mumps", (), SERIAL, None, 18.0, None, *_VINK),
     WaitingTime("pertussis", ("whooping cough",), SERIAL, None, 22.8, None, *_VINK),
-    # Their log-normal has log-mean 2.85 and log-sd 0.966.
+    # A log-normal with log-mean 2.85 and log-sd 0.966, as quoted; the paper was not consulted.
     WaitingTime("rabies", ("dog rabies", "canine rabies"), SERIAL, "lognormal", 27.6, 34.2,
                 "Mancy et al. 2022", "10.1126/science.abn0713"),
     WaitingTime("respiratory syncytial virus", ("rsv",), SERIAL, None, 7.5, None, *_VINK),
