@@ -54,6 +54,7 @@ _MEANS, _SPREADS = 8, (0.3, 0.8)
 # also tell waiting times apart, so evidence among them counts for this many nats in all.
 _MOST_EVIDENCE = 10.0
 _GROWTH, _GROWTH_SPREAD = 1.6, 1.0  # of a generation over the one before, beforehand
+_SHORT = 2.0  # waits shorter than so many of the shortest one tried are siblings'
 _FIRST_SPREAD = 0.5  # standard deviation of a wait, in means
 _WORTH_SPREADING = 0.05  # of the best reading's weight: such readings are tried with other spreads
 _LEAST_WEIGHT = 0.02  # of the best reading's weight: readings with less are dropped
@@ -458,7 +459,31 @@ def _weights_of(points: Sequence[Point], values: Sequence[Array]) -> Array:
     if len(points) == 1:
         return np.ones(1)
     gains = np.array([point.gain for point in points])
-    return reading_weights(gains, waiting_priors([point.lineage for point in points], values))
+    lineages = [point.lineage for point in points]
+    if _siblings_win(lineages, gains, values):
+        gains = np.zeros_like(gains)
+    return reading_weights(gains, waiting_priors(lineages, values))
+
+
+def _siblings_win(lineages: Sequence[Lineage], gains: Array, values: Sequence[Array]) -> bool:
+    """Return whether what explains most is about the shortest waiting time that was tried.
+
+    Then records are likest to those of about their own date, as siblings are: sisters in an
+    embryo, animals that one dog bit. Nothing in the cells tells which waiting time is right, and
+    all count as much as they do beforehand. Where children wait from their parent's end, short
+    waits are what one expects.
+    """
+    dates = lineages[0].dates
+    if dates is None:
+        return False
+    start, end = values[dates][:, 0], values[dates][:, 1]
+    known = np.isfinite(start)
+    if (end[known] != start[known]).any():
+        return False
+    kernels = [lineage.kernels[dates] for lineage in lineages]
+    means = np.array([kernel.moments[0] for kernel in kernels if isinstance(kernel, Waiting)])
+    shortest = float(means.min())
+    return bool(means[int(gains.argmax())] < _SHORT * shortest and means.max() > _SHORT * shortest)
 
 
 def _order_by_cells(values: Sequence[Array]) -> Index:

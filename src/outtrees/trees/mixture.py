@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from outtrees._common.random import RandomState, as_generator
+from outtrees.errors import NoSpanningTreeError
 from outtrees.trees.distribution import Consensus, OutTreeDistribution, Tree
 from outtrees.trees.weights import Floats, Ints
 
@@ -83,6 +84,8 @@ class OutTreeMixture:
     def sample(self, n: int = 1, random_state: RandomState = None) -> Ints:
         """Return n trees (n, T), drawn exactly: first the part, then its tree."""
         rng = as_generator(random_state)
+        if n == 0:
+            return self.parts[0].sample(0, rng)
         numbers = rng.multinomial(n, self.weights)
         drawn = [
             part.sample(int(number), rng)
@@ -126,7 +129,21 @@ class OutTreeMixture:
     ) -> OutTreeMixture:
         """Return the mixture in which this is known; parts that foresaw it gain weight."""
         pairs = list(not_parent)
-        known = [part.given(parent, pairs, root) for part in self.parts]
-        chances = np.array([k.log_z - p.log_z for k, p in zip(known, self.parts, strict=True)])
-        logs = chances + np.log(self.weights)
-        return OutTreeMixture(known, np.exp(logs - logs.max()).tolist(), self.groups)
+        known, logs = [], []
+        excluded: NoSpanningTreeError | None = None
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            try:
+                found = part.given(parent, pairs, root)
+                log_chance = found.log_z - part.log_z
+            except NoSpanningTreeError as error:  # this part excludes what is known
+                excluded = error
+                continue
+            known.append(found)
+            logs.append(float(log_chance + np.log(weight)))
+        if excluded is not None and not known:
+            raise excluded
+        chances = np.exp(np.array(logs) - max(logs))
+        kept = [i for i, chance in enumerate(chances) if chance > 0]
+        return OutTreeMixture(
+            [known[i] for i in kept], [float(chances[i]) for i in kept], self.groups
+        )
