@@ -39,6 +39,8 @@ _WHEN = word_set(
     "admission admitted birth born death died recovery recovered discharge discharged outcome "
     "event start end first last isolation case"
 )
+# Numbers of these names alone are dates: when records began.
+_DATES_BY_THEMSELVES = (["onset"], ["symptoms"], ["dates"], ["birth"], ["born"])
 _MOMENTS = ("day", "time", "week", "month", "year")
 _AGES = ("age", "ages")
 
@@ -94,7 +96,7 @@ def names_date(name: str) -> bool:
     [True, True, True, True, False]
     """
     found = words(name)
-    if "date" in found or found in (["onset"], ["symptoms"], ["dates"]):
+    if "date" in found or found in _DATES_BY_THEMSELVES:
         return True
     if len(found) == 1:
         return found[0] in _MOMENTS
