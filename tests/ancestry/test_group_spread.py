@@ -119,13 +119,13 @@ def test_simulations_candidates_and_evidence(both):
 
 
 def test_a_wild_group_is_not_taken_for_outliers():
-    """With a background, from equal spreads, EM would stay where all of it is one."""
+    """A fifth of the records are wild: from equal spreads a fit would call them outliers."""
     spreads = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "wild": 30.0}
     columns, _ = table(spreads=spreads)
     found = Ancestry(id="id", kinds=KINDS, group_spread=True).fit(columns)
     walk = found.lineage_.kernels[1]
     assert walk.scales[-1] > 100 * walk.scales[0]
-    assert found.lineage_.outlier_shares[1] < 0.02
+    assert found.lineage_.outlier_shares[1] < 0.05  # half a pseudo-link in 30 or so, not a fifth
 
 
 def test_candidates_are_the_best_where_places_are_missing(monkeypatch):

@@ -138,5 +138,7 @@ def test_a_process_that_is_stopped_leaves_nothing(tmp_path, number, code):
     _, complaint = process.communicate()
     assert process.returncode == code, complaint
     if number == signal.SIGINT:
-        assert complaint.strip() == "outtrees: interrupted; no file is half-written"
+        # Where the machine is slow a line of progress may stand before it.
+        said = complaint.strip().splitlines()
+        assert said[-1] == "outtrees: interrupted; no file is half-written"
     assert names(tmp_path) == ["x.csv"]

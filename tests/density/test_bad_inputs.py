@@ -176,7 +176,7 @@ def test_wrong_records_at_predict_time():
     ):
         model.score_samples(pd.DataFrame(GOOD, columns=["a", "b", "c"]))
     assert model.score_samples(GOOD[:1]).shape == (1,)
-    with pytest.raises(ValueError, match="n is expected to be an integer >= 1, but got 0"):
+    with pytest.raises(ValueError, match="n must be an integer >= 1; got 0"):
         model.sample(0)
     with pytest.raises(ValueError, match="random_state must be None"):
         model.sample(3, random_state="x")
