@@ -130,7 +130,7 @@ class Ancestry(BaseEstimator):
     root_rate_ : float
         The share of records without a parent, where roots="any".
     objectives_ : list of float
-        Log-likelihood + log-prior after each iteration; they never fall.
+        The best log-likelihood + log-prior after each evaluation; they never fall.
     converged_ : bool
     n_iter_ : int
     dropped_mass_ : DroppedMass, or None
@@ -289,7 +289,7 @@ class Ancestry(BaseEstimator):
             column, a data frame in its index and columns, in any order. Distances count as one
             more column; log-weights, log p(child | parent), are added to the others.
         checkpoint : path, optional
-            A file that keeps what the fit has reached after each iteration. If it is there
+            A file that keeps the end of each climb of the fit. If it is there
             already, from a fit of the same table with the same settings that was interrupted, the
             fit goes on from it, and ends with the same bits. Delete it when the fit is done.
         """
