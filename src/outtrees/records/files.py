@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
+import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ MAX_BYTES = 4 * 2**30
 LARGEST_RATIO = 200
 HARMLESS = 2**20
 _CHUNK = 2**20
+_FIRST_SLICE = 2**10
+_PADDING = re.compile(b"\0*")
 _HEAD = 4096  # bytes in which a NUL tells that a file is not text
 
 ZIP = b"PK\x03\x04"
@@ -111,24 +114,35 @@ def read_source(
 
 
 def _unpacked(name: str, packed: bytes, max_bytes: int) -> bytes:
+    """Return the contents of a gzip file in time that grows with its length and its contents.
+
+    Slices of the file are fed, because a decompressor copies whatever it leaves unread; a member's
+    first slice is short, because a file may be made of millions of empty members.
+    """
     limit = min(max_bytes, max(LARGEST_RATIO * len(packed), HARMLESS))
+    whole = memoryview(packed)
     pieces: list[bytes] = []
-    total = 0
-    rest = packed
-    while rest:  # a gzip file is one or several packed members, one after the other
+    total = at = 0
+    while at < len(packed):  # a gzip file is one or several packed members, one after the other
+        if packed[at : at + 2] != b"\x1f\x8b":
+            raise RecordsError(f"{name} is a gzip file followed by something else; get it again")
         member = zlib.decompressobj(wbits=31)
-        feed = rest
+        step = _FIRST_SLICE
         while not member.eof:
+            feed = whole[at : at + step]
             try:
                 piece = member.decompress(feed, _CHUNK)
             except zlib.error as error:
                 raise RecordsError(
                     f"{name} is a damaged gzip file ({error}); get it again"
                 ) from None
-            feed = member.unconsumed_tail
-            if not piece and not feed and not member.eof:
+            read = len(feed) - len(member.unconsumed_tail) - len(member.unused_data)
+            if not piece and not read and not member.eof:
                 raise RecordsError(f"{name} is a truncated gzip file; get it again")
-            pieces.append(piece)
+            at += read
+            step = min(2 * step, _CHUNK)
+            if piece:
+                pieces.append(piece)
             total += len(piece)
             if total > limit:
                 raise RecordsError(
@@ -138,7 +152,6 @@ def _unpacked(name: str, packed: bytes, max_bytes: int) -> bytes:
                     f" = {size_text(max_bytes)}); unpack it yourself if you trust it",
                     file=name,
                 )
-        rest = member.unused_data.lstrip(b"\0")  # padding is allowed
-        if rest and rest[:2] != b"\x1f\x8b":
-            raise RecordsError(f"{name} is a gzip file followed by something else; get it again")
+        padding = _PADDING.match(packed, at)  # is allowed
+        at = padding.end() if padding else at
     return b"".join(pieces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import numpy as np
 
@@ -67,13 +68,12 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
             f"{source.name} is a NEXUS file, which needs dendropy; pip install dendropy"
         ) from None
     text = source.text(encoding)
-    bare = re.sub(r"\[[^\]]*\]", " ", text)
+    bare = _without_comments(text)
     if not re.search(r"\bend(block)?\s*;\s*$", bare, re.IGNORECASE):
         raise RecordsError(f"{source.name} is truncated: 'end;' is expected at its end")
     try:
-        data = dendropy.DataSet.get(
-            file=_Text(text), schema="nexus", preserve_underscores=True, exclude_trees=True
-        )
+        data = _data_set(dendropy)
+        data.read(file=_Text(text), schema="nexus", preserve_underscores=True, exclude_trees=True)
     except _EndlessError:
         raise RecordsError(
             f"{source.name} cannot be read as NEXUS: it ends within a block; close every comment, "
@@ -101,6 +101,60 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
             )
         columns += _columns(source, matrix, taxa, first=len(columns))
     return taxa, columns
+
+
+def _without_comments(text: str) -> str:
+    """Return the text with a blank for each [comment]; one that is not closed stays.
+
+    Not a regular expression: it would look for the end of the file from every open bracket.
+    """
+    parts = []
+    at = 0
+    while (opened := text.find("[", at)) >= 0 and (closed := text.find("]", opened)) >= 0:
+        parts += [text[at:opened], " "]
+        at = closed + 1
+    return "".join([*parts, text[at:]])
+
+
+def _data_set(dendropy: Any) -> Any:
+    """Return an empty data set of dendropy whose taxa are found by an index of their labels.
+
+    dendropy itself compares each label with all those before it.
+    """
+
+    class Taxa(dendropy.TaxonNamespace):  # type: ignore[misc,name-defined]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self._found: dict[str, list[Any]] = {}
+            super().__init__(*args, **options)
+
+        def add_taxon(self, taxon: Any) -> None:
+            if taxon not in self._taxon_accession_index_map:
+                self._found.setdefault(str(taxon.label).lower(), []).append(taxon)
+            super().add_taxon(taxon)
+
+        def _lookup_label(
+            self,
+            label: str,
+            is_case_sensitive: bool | None = None,
+            first_match_only: bool = False,
+            error_if_not_found: bool = False,
+        ) -> Any:
+            found = self._found.get(str(label).lower(), [])
+            if is_case_sensitive or (is_case_sensitive is None and self.is_case_sensitive):
+                found = [taxon for taxon in found if taxon.label == label]
+            if not found and error_if_not_found:
+                raise LookupError(label)
+            if not found:
+                return None
+            return found[0] if first_match_only else list(found)
+
+    class Data(dendropy.DataSet):  # type: ignore[misc,name-defined]
+        def new_taxon_namespace(self, *args: Any, **options: Any) -> Any:
+            taxa = Taxa(*args, **options)
+            self.add_taxon_namespace(taxa)
+            return taxa
+
+    return Data()
 
 
 def _check_taxa(source: Source, taxa: list[str], declared: list[str], text: str) -> None:
