@@ -302,7 +302,7 @@ class OutTreeDistribution:
         return self._engine.entropy
 
     def number_of_roots(self) -> Floats:
-        """P(the forest has k roots) for k = 0, 1, …, in all groups together. Exact; O(T³).
+        """P(the forest has k roots), (T + 1,) for k = 0, …, T, in all groups together. Exact; O(T³).
 
         Examples
         --------
@@ -311,7 +311,9 @@ class OutTreeDistribution:
         >>> pair.number_of_roots().round(3)
         array([0.   , 0.667, 0.333])
         """
-        return self._engine.number_of_roots()
+        found = self._engine.number_of_roots()
+        # An engine leaves out numbers that cannot occur.
+        return np.append(found, np.zeros(self.n_records + 1 - len(found)))
 
     def expectation(self, values: ArrayLike) -> float:
         """Return the expected sum over a tree's edges of values in the form of ``log_weight``.
