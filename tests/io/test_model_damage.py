@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import struct
+import tracemalloc
 import warnings
 
 import joblib
@@ -185,7 +186,7 @@ FORGED = {
     forgotten_array: "belongs to nothing; the file is refused",
     deep: "nested too deep",
     generator: "unknown generator 'seed'",
-    long_text: r"model\.words_: text that would take more than \d+ bytes",
+    long_text: r"model\.words_: its arrays and texts would take more than",
     shape: r"model\.words_: ValueError: cannot reshape",
     dtype: r"model\.X_: unknown dtype 'O'",
 }
@@ -225,6 +226,64 @@ def test_json_that_is_none(good, loading):
             ModelFileError, match="not a model of outtrees: its header cannot be read"
         ):
             loading(rewritten(good, lambda about: None, change))
+
+
+def models(one, n):
+    """Return the JSON of a model that holds n mutations made of the same arrays."""
+    return {
+        "kind": "estimator",
+        "class": "OutTreeDensity",
+        "params": {},
+        "fitted": {"mutations_": [one] * n},
+    }
+
+
+def bomb(tmp_path, change):
+    """Return the bytes of a file that holds three arrays of 100,000 numbers, its JSON changed."""
+    ones = np.ones(100_000)
+    model = PoissonMutation(root_rate=ones, immigration=ones, branching=ones)
+    good = save(model, tmp_path / "one").read_bytes()
+    node = json.loads(json.loads(good[8 : header_end(good)])["__metadata__"]["outtrees"])["model"]
+    return rewritten(good, lambda about: about.update(model=change(node)))
+
+
+def test_one_array_named_many_times_fills_no_memory(tmp_path, loading):
+    """Each mutation copies its arrays: 300 times 2.4 MB from a file of 2.4 MB."""
+    data = bomb(tmp_path, lambda node: models(node, 300))
+    tracemalloc.start()
+    with pytest.raises(ModelFileError, match=r"would take more than .* far more than the file"):
+        loading(data)
+    assert tracemalloc.get_traced_memory()[1] < 250 * len(data)
+    tracemalloc.stop()
+    assert len(loading(bomb(tmp_path, lambda node: models(node, 20))).mutations_) == 20
+
+
+def test_bytes_that_become_floats_count_as_floats(tmp_path, loading):
+    data = bomb(tmp_path, lambda node: models(node, 4))
+    with pytest.raises(ModelFileError, match=r"would take more than 9\.0 MB"):
+        loading(data, max_bytes=9_000_000)
+
+
+def test_many_cells_beside_a_long_one_fill_no_memory(good, loading):
+    """Text arrays give all cells the room of the longest."""
+    cells = ["x" * 20_000] + ["y"] * 20_000
+    node = {"kind": "objects", "text": True, "shape": [len(cells)], "items": cells}
+
+    def change(about):
+        about["model"]["fitted"]["names_"] = [node] * 3
+
+    tracemalloc.start()
+    data = rewritten(good, change)
+    with pytest.raises(ModelFileError, match=r"names_.* would take more than"):
+        loading(data)
+    assert tracemalloc.get_traced_memory()[1] < 250 * len(data)
+    tracemalloc.stop()
+
+
+def test_a_header_of_gigabytes_is_not_parsed(good, loading, monkeypatch):
+    monkeypatch.setattr("outtrees.io.model_files._LONGEST_HEADER", 1000)
+    with pytest.raises(ModelFileError, match=r"its header is .*; limit 1\.0 kB"):
+        loading(good)
 
 
 class Trap:

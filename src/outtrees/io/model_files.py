@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from outtrees import __version__
-from outtrees._common.files import read_bytes, write_atomically
+from outtrees._common.files import read_bytes, size_text, write_atomically
 from outtrees.errors import ModelFileError
 from outtrees.io.model_classes import allowed_classes
 from outtrees.io.model_values import Decoder, Encoder
-from outtrees.records.files import MAX_BYTES
+from outtrees.records.files import HARMLESS, LARGEST_RATIO, MAX_BYTES
 
 FORMAT = 1
 # The oldest format that is read. A class in files that changes what its fields mean raises both.
@@ -26,6 +26,7 @@ _CHECKSUM = re.compile(rb'\\"sha256\\":\\"([0-9a-f]{64})\\"')
 # gzip, bzip2, zip, zlib at any level, xz, lzma, lz4: what joblib may pack a pickle in.
 _PACKED = (b"\x1f\x8b", b"BZh", b"PK", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\xfd7zXZ", b"]\0\0",
     b"\x04\x22\x4d\x18")  # fmt: skip
+_LONGEST_HEADER = 100_000_000  # that of safetensors
 _DAMAGED = "checksum mismatch: the file is truncated or damaged; get it again"
 
 
@@ -96,7 +97,8 @@ def load(
     classes : iterable of types
         Classes of your own that the file may name, beside those in `outtrees.io.CLASSES`.
     max_bytes : int
-        Larger files are refused.
+        Larger files are refused, and those whose contents would take more than this, or more than
+        200 times the file.
 
     Raises
     ------
@@ -110,12 +112,12 @@ def load(
     path = Path(path)
     data = read_bytes(path, max_bytes, ModelFileError)
     try:
-        return _loaded(data, allowed_classes(classes))
+        return _loaded(data, allowed_classes(classes), max_bytes)
     except ModelFileError as error:
         raise ModelFileError(f"{path.name}: {error}") from error.__cause__
 
 
-def _loaded(data: bytes, allowed: Mapping[str, type | str]) -> Any:
+def _loaded(data: bytes, allowed: Mapping[str, type | str], max_bytes: int) -> Any:
     from safetensors import SafetensorError
     from safetensors.numpy import load as deserialise
 
@@ -125,8 +127,13 @@ def _loaded(data: bytes, allowed: Mapping[str, type | str]) -> Any:
     if hashlib.sha256(blank).hexdigest().encode() != found:
         raise ModelFileError(_DAMAGED)
     # From here on the file is what somebody wrote, though not necessarily this library.
+    header_size = int.from_bytes(data[:8], "little")
+    if header_size > _LONGEST_HEADER:  # as JSON it would take fifty times as much
+        raise ModelFileError(
+            f"its header is {size_text(header_size)}; limit {size_text(_LONGEST_HEADER)}"
+        )
     try:
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        header = json.loads(data[8 : 8 + header_size])
         about = json.loads(header["__metadata__"]["outtrees"], parse_constant=_no_constant)
         format_ = about["format"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -142,7 +149,7 @@ def _loaded(data: bytes, allowed: Mapping[str, type | str]) -> Any:
         arrays = deserialise(data)
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise ModelFileError(f"its arrays cannot be read ({str(error)[:200]})") from None
-    decoder = Decoder(allowed, arrays)
+    decoder = Decoder(allowed, arrays, min(max_bytes, max(LARGEST_RATIO * len(data), HARMLESS)))
     try:
         model = decoder.decode(about.get("model"), "model")
     except ModelFileError as error:

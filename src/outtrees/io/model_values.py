@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from outtrees._common.files import size_text
 from outtrees.errors import Message, ModelFileError
 from outtrees.io.model_classes import (
     ALSO_FITTED,
@@ -135,11 +136,22 @@ class Encoder:
 
 
 class Decoder:
-    """Turns JSON back into values; whatever `Encoder` does not write is refused."""
+    """Turns JSON back into values; whatever `Encoder` does not write is refused.
 
-    def __init__(self, allowed: Mapping[str, type | str], arrays: dict[str, np.ndarray]) -> None:
+    `max_bytes` bounds what arrays and texts take together. An array counts as often as the file
+    refers to it, and eight bytes a number: whoever is made from it may copy it as floats.
+    """
+
+    def __init__(
+        self,
+        allowed: Mapping[str, type | str],
+        arrays: dict[str, np.ndarray],
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self.allowed = allowed
         self.arrays = arrays
+        self.max_bytes = max_bytes
+        self._taken = 0
         self.used: set[str] = set()
         self._made: dict[str, np.ndarray] = {}  # the same node again is the same array
 
@@ -179,6 +191,7 @@ class Decoder:
         return {key: value for key, value in pairs}
 
     def _make_array(self, node: dict[str, Any], where: str, depth: int) -> np.ndarray:
+        self._take(8 * self.arrays[node["name"]].size, where)
         key = repr(sorted(node.items()))
         if key in self._made:
             return self._made[key]
@@ -201,8 +214,7 @@ class Decoder:
             array[:] = items
             return array.reshape(node["shape"])
         # All cells get the room of the longest.
-        if len(items) * max((len(item) for item in items), default=0) > MAX_BYTES // 4:
-            raise ModelFileError(f"{where}: text that would take more than {MAX_BYTES} bytes")
+        self._take(4 * len(items) * max((len(item) for item in items), default=0), where)
         return np.array(items, dtype=str).reshape(node["shape"])
 
     def _make_generator(self, node: dict[str, Any], where: str, depth: int) -> Any:
@@ -246,6 +258,15 @@ class Decoder:
                 raise ModelFileError(f"{where} ({name}): unknown attribute {key[:60]!r}")
             setattr(model, key, value)
         return model
+
+    def _take(self, n_bytes: int, where: str) -> None:
+        """Count bytes that are about to be allocated; refuse too many."""
+        self._taken += n_bytes
+        if self._taken > self.max_bytes:
+            raise ModelFileError(
+                f"{where[:200]}: its arrays and texts would take more than "
+                f"{size_text(self.max_bytes)}, far more than the file; it is refused"
+            )
 
     def _known_class(self, node: dict[str, Any], where: str) -> tuple[Any, str]:
         name = node["class"]

@@ -10,9 +10,10 @@ from outtrees._common.files import size_text
 from outtrees.errors import Option, RecordsError
 from outtrees.records.column import first_ten, quoted, shown
 from outtrees.records.files import HARMLESS, LARGEST_RATIO, ZIP, Source
-from outtrees.records.frames import cell_text
+from outtrees.records.frames import CELL_BYTES, cell_text
 from outtrees.records.table import Table, table_of
 
+_MOST_ROWS = 2**20
 _ERRORS = ("#N/A", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!")
 
 
@@ -68,17 +69,24 @@ def _rows(page: Any, source: Source, max_bytes: int) -> tuple[list[list[str]], l
     """Return the rows that are not empty, without empty cells at their ends, and their numbers."""
     rows: list[list[str]] = []
     lines: list[int] = []
-    n_cells = 0
+    size = 0
     for line, values in enumerate(page.iter_rows(values_only=True), start=1):
-        n_cells += len(values)
-        if 8 * n_cells > max_bytes:
+        if line > _MOST_ROWS:  # a row may call itself the billionth, and all before it are listed
             raise RecordsError(
-                f"{source.name}: more than {n_cells:,} cells; limit {size_text(max_bytes)} (",
+                f"{source.name} has more rows than the {_MOST_ROWS:,} of a spreadsheet; save the "
+                "table as CSV",
+                file=source.name,
+            )
+        cells = [_text(value, line) for value in values]
+        # A text that stands in many cells is in the file once.
+        size += CELL_BYTES * len(cells) + sum(map(len, cells))
+        if size > max_bytes:
+            raise RecordsError(
+                f"{source.name}: its cells take more than {size_text(max_bytes)} by row {line:,} (",
                 Option("max_bytes"),
                 ")",
                 file=source.name,
             )
-        cells = [_text(value, line) for value in values]
         while cells and not cells[-1]:
             cells.pop()
         if cells:

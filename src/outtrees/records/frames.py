@@ -18,10 +18,15 @@ from outtrees.records.files import Source
 from outtrees.records.table import Table, check_names
 
 IN_MEMORY = "table in memory"
+CELL_BYTES = 8  # of every cell, beside its text
 
 
 def read_parquet(source: Source, max_bytes: int) -> Table:
-    """Return the table of a Parquet file; needs pyarrow or polars."""
+    """Return the table of a Parquet file; needs pyarrow or polars.
+
+    A packed column of equal cells takes no room in the file: what the cells take here is counted
+    before they are made.
+    """
     try:
         import pyarrow.parquet as parquet
     except ImportError:
@@ -30,11 +35,84 @@ def read_parquet(source: Source, max_bytes: int) -> Table:
 
     try:
         file = parquet.ParquetFile(io.BytesIO(source.data))
-        _check_cells(source, file.metadata.num_rows, file.metadata.num_columns, max_bytes)
-        frame = file.read()
+        metadata = file.metadata
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        _check_size(
+            source,
+            metadata.num_rows,
+            metadata.num_columns,
+            max_bytes,
+            sum(group.total_byte_size for group in groups),
+        )
+        texts = _check_types(source, file.schema_arrow)
+        # As codes into the texts that differ, which take the room that they take in the file.
+        file = parquet.ParquetFile(
+            io.BytesIO(source.data), metadata=metadata, read_dictionary=texts
+        )
+        frame = file.read(use_threads=False)
+        letters = sum(_letters(frame.column(name)) for name in texts)
+        _check_size(source, metadata.num_rows, metadata.num_columns, max_bytes, letters)
+        columns = {name: _cells(frame.column(name)) for name in _named(frame.column_names, source)}
     except (ArrowException, OSError) as error:
         raise RecordsError(f"{source.name} is a damaged Parquet file ({shown(error)})") from None
-    return read_frame(frame, source)
+    return read_frame(columns, source)
+
+
+def _check_types(source: Source, schema: Any) -> list[str]:
+    """Return the columns of text; refuse cells that hold many values, before any is read."""
+    from pyarrow import types
+
+    texts = []
+    for field in schema:
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        packs = (
+            types.is_nested,
+            types.is_binary,
+            types.is_large_binary,
+            types.is_fixed_size_binary,
+        )
+        if any(holds(kind) for holds in packs):
+            raise RecordsError(
+                f"{source.name}, column {quoted(field.name)}: a number, text or date is expected, "
+                f"but its cells are of type {shown(field.type)}; drop the column or turn it into "
+                "text",
+                file=source.name,
+                column=field.name,
+            )
+        if types.is_string(kind) or types.is_large_string(kind):
+            texts.append(field.name)
+    return texts
+
+
+def _named(names: Sequence[Any], source: Source) -> Sequence[Any]:
+    check_names(names, source.name)
+    return names
+
+
+def _letters(column: Any) -> int:
+    """Return the bytes of all texts of a column of codes, as often as each occurs."""
+    import pyarrow.compute as pc
+
+    total = 0
+    for chunk in column.chunks:
+        sizes = pc.binary_length(chunk.dictionary).to_numpy(zero_copy_only=False)
+        codes = chunk.indices.drop_null().to_numpy(zero_copy_only=False)
+        often = np.bincount(codes, minlength=len(sizes)).astype(np.float64)
+        total += int(often @ np.nan_to_num(sizes.astype(np.float64)))
+    return total
+
+
+def _cells(column: Any) -> list[Any]:
+    from pyarrow import types
+
+    if not types.is_dictionary(column.type):
+        return list(column.to_pylist())
+    cells: list[Any] = []
+    for chunk in column.chunks:
+        texts = [*chunk.dictionary.to_pylist(), None]  # each text once
+        codes = chunk.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+        cells += [texts[code] for code in codes.tolist()]
+    return cells
 
 
 def _read_parquet_with_polars(source: Source, max_bytes: int) -> Table:
@@ -47,20 +125,29 @@ def _read_parquet_with_polars(source: Source, max_bytes: int) -> Table:
         ) from None
     try:
         lazy = polars.scan_parquet(io.BytesIO(source.data))
-        n_columns = len(lazy.collect_schema())
-        _check_cells(source, lazy.select(polars.len()).collect().item(), n_columns, max_bytes)
+        schema = lazy.collect_schema()
+        n_rows = lazy.select(polars.len()).collect().item()
+        _check_size(source, n_rows, len(schema), max_bytes)
+        letters = 0
+        for name, kind in schema.items():  # one column at a time
+            if kind == polars.String:
+                sizes = lazy.select(polars.col(name).str.len_bytes().cast(polars.UInt64).sum())
+                letters += int(sizes.collect(engine="streaming").item() or 0)
+                _check_size(source, n_rows, len(schema), max_bytes, letters)
         frame = lazy.collect()
     except (polars.exceptions.PolarsError, OSError) as error:
         raise RecordsError(f"{source.name} is a damaged Parquet file ({shown(error)})") from None
     return read_frame(frame, source)
 
 
-def _check_cells(source: Source, n_rows: int, n_columns: int, max_bytes: int) -> None:
-    # A packed column of equal cells takes no room in the file, but eight bytes a cell here.
-    if 8 * n_rows * n_columns > max_bytes:
+def _check_size(
+    source: Source, n_rows: int, n_columns: int, max_bytes: int, letters: int = 0
+) -> None:
+    size = CELL_BYTES * n_rows * n_columns + letters
+    if size > max_bytes:
         raise RecordsError(
             f"{source.name}: {size_text(len(source.data))} open to {n_rows} rows of {n_columns} "
-            f"columns, {size_text(8 * n_rows * n_columns)}; limit {size_text(max_bytes)} (",
+            f"columns, {size_text(size)}; limit {size_text(max_bytes)} (",
             Option("max_bytes"),
             ")",
             file=source.name,

@@ -72,8 +72,7 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
     if not re.search(r"\bend(block)?\s*;\s*$", bare, re.IGNORECASE):
         raise RecordsError(f"{source.name} is truncated: 'end;' is expected at its end")
     try:
-        data = _data_set(dendropy)
-        data.read(file=_Text(text), schema="nexus", preserve_underscores=True, exclude_trees=True)
+        data = _read(dendropy, text)
     except _EndlessError:
         raise RecordsError(
             f"{source.name} cannot be read as NEXUS: it ends within a block; close every comment, "
@@ -116,11 +115,13 @@ def _without_comments(text: str) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _data_set(dendropy: Any) -> Any:
-    """Return an empty data set of dendropy whose taxa are found by an index of their labels.
+def _read(dendropy: Any, text: str) -> Any:
+    """Return dendropy's data set of a text, in time that grows with its length.
 
-    dendropy itself compares each label with all those before it.
+    dendropy itself compares each label with all those before it, and lists every number of a set
+    of characters, such as 1-999999999.
     """
+    from dendropy.dataio.nexusreader import NexusReader
 
     class Taxa(dendropy.TaxonNamespace):  # type: ignore[misc,name-defined]
         def __init__(self, *args: Any, **options: Any) -> None:
@@ -154,7 +155,15 @@ def _data_set(dendropy: Any) -> Any:
             self.add_taxon_namespace(taxa)
             return taxa
 
-    return Data()
+    class Reader(NexusReader):  # type: ignore[misc]
+        def _parse_charset_statement(self, *_: Any, **__: Any) -> None:
+            self._nexus_tokenizer.skip_to_semicolon()
+
+    data = Data()
+    Reader(preserve_underscores=True).read_dataset(
+        _Text(text), data, exclude_trees=True, state_alphabet_factory=dendropy.StateAlphabet
+    )
+    return data
 
 
 def _check_taxa(source: Source, taxa: list[str], declared: list[str], text: str) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.memory import check_memory
 from outtrees.errors import RecordsError
 from outtrees.records.column import Array, first_ten, quoted, shown
 from outtrees.records.files import Source
@@ -76,6 +77,12 @@ def align(
             f"{where(row)}: the sequence has {lengths[wrong[0]]} sites, but {usual} are expected, "
             f"as in {where(other)}{more}; align the sequences"
         )
+    # Sixteen times the letters: as code points, as codes, and while one becomes the other.
+    check_memory(
+        f"sequences of {len(sequences)} records with {usual} sites need",
+        16 * usual * len(sequences),
+        "Give fewer records or sites.",
+    )
     # Code points in one go: no loop over characters.
     whole = "".join(sequences[row] for row in rows)
     points = np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), dtype="<u4").copy()

@@ -302,7 +302,7 @@ class OutTreeDistribution:
         return self._engine.entropy
 
     def number_of_roots(self) -> Floats:
-        """P(the forest has k roots), (T + 1,) for k = 0, …, T, in all groups together. Exact; O(T³).
+        """P(the forest has k roots), (T + 1,) for k = 0, …, T, in all groups. Exact; O(T³).
 
         Examples
         --------
