@@ -3,8 +3,10 @@
     weight(u, v) = Σ_k w_k f_k(u, v) Π_c r_c(u, v, k) / mean_w Π_c r_c(u, w, k)
     r_c(u, v, k) = (1 − ε_c) p_c(u | v, k) / g_c(u, k) + ε_c,    g_c(u, k) = mean_w p_c(u | w, k)
 
-with dates; w goes over the other records of u's group. Slow, and independent of the library but
-for each kernel's own probability of one pair.
+with dates; w goes over the other records of u's group. Contacts, which are ratios already, count
+in full, and the others given them: the mean is then Σ_w m(u, w) Π_c r_c(u, w, k) / Σ_w m(u, w), m
+being the product of the ratios of contacts. Slow, and independent of the library but for each
+kernel's own probability of one pair.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ def slow_weights(lineage, values, groups=None) -> SlowWeights:
     dates = [c for c in columns if isinstance(lineage.kernels[c], Waiting)]
     compared = [c for c in columns if dates and lineage.kernels[c].contrasted]
     plain = [c for c in columns if c not in dates and c not in compared]
+    met = [c for c in columns if lineage.kernels[c].relative]
 
     def chance(c, u, v, k):
         """Return p_c(u | v) at k links, and whether v says nothing about it."""
@@ -71,7 +74,9 @@ def slow_weights(lineage, values, groups=None) -> SlowWeights:
     def likeness(u, k):
         if not compared or not others(u):
             return 1.0
-        return np.mean([np.prod([ratio(c, u, w, k) for c in compared]) for w in others(u)])
+        weights = [np.prod([chance(c, u, w, k)[0] for c in met]) for w in others(u)]
+        alike = [np.prod([ratio(c, u, w, k) for c in compared]) for w in others(u)]
+        return np.average(alike, weights=weights)
 
     beta, wait = np.zeros((T, T)), np.zeros((T, T))
     for u, k in product(range(T), range(1, K + 1)):
@@ -100,7 +105,7 @@ def slow_table(lineage, values, edges, roots, log_introduction) -> SlowTable:
     weights = slow_weights(lineage, values, edges.groups)
     listed = np.zeros((T, T), dtype=bool)
     listed[edges.child, edges.parent] = True
-    gain, edge, root = 0.0, np.zeros((T, T)), np.zeros(T)
+    gain, edge, root = lineage.log_common(), np.zeros((T, T)), np.zeros(T)
     for group in np.unique(edges.groups):
         rows = np.flatnonzero(edges.groups == group)
         here = np.ix_(rows, rows)

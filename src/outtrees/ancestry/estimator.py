@@ -28,6 +28,7 @@ from outtrees.ancestry.constraints import (
     refuse_late_parents,
     row_of,
 )
+from outtrees.ancestry.contacts import Found, contact_columns, stay_columns
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.placement import place_table, read_like
 from outtrees.ancestry.posterior import Posterior
@@ -44,6 +45,7 @@ from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv,
 from outtrees.io.tables import Table
 from outtrees.models.columns import Lineage
 from outtrees.records import Records, read_records
+from outtrees.records.contacts import ContactList, StayList, read_contacts, read_stays
 from outtrees.records.evidence import as_evidence
 from outtrees.views.report import write_report
 from outtrees.views.report_data import ReportData
@@ -107,6 +109,9 @@ class Ancestry(BaseEstimator):
     known_parents : mapping of str to str, optional
         From a child to its parent, None for a known root; besides a column of kind "parent".
     forbidden : iterable of (child, parent), optional
+    contacts_directed : bool
+        Whether a contact goes from the one who may have infected to the other; if not, either may
+        have. See `fit`.
     candidates : {"auto", "dense", "knn"}
         Which possible parents take part: all of them ("dense"), or each record's best ("knn"), by
         the fitted changes of all columns. "auto" takes all unless they would not fit into memory,
@@ -192,6 +197,7 @@ class Ancestry(BaseEstimator):
         "root": [str, Integral, None],
         "known_parents": [dict, None],
         "forbidden": ["array-like", list, None],
+        "contacts_directed": ["boolean"],
         "candidates": [StrOptions({"auto", "dense", "knn"})],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -225,6 +231,7 @@ class Ancestry(BaseEstimator):
         root: str | None = None,
         known_parents: Mapping[str, str | None] | None = None,
         forbidden: Iterable[tuple[str, str]] | None = None,
+        contacts_directed: bool = False,
         candidates: str = "auto",
         n_candidates: int = 20,
         max_iter: int = 100,
@@ -254,6 +261,7 @@ class Ancestry(BaseEstimator):
         self.root = root
         self.known_parents = known_parents
         self.forbidden = forbidden
+        self.contacts_directed = contacts_directed
         self.candidates = candidates
         self.n_candidates = n_candidates
         self.max_iter = max_iter
@@ -272,6 +280,8 @@ class Ancestry(BaseEstimator):
         unsequenced: str = "error",
         distances: ArrayLike | str | os.PathLike[str] | None = None,
         log_weights: ArrayLike | str | os.PathLike[str] | None = None,
+        contacts: Any = None,
+        stays: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn how columns change and sum over all trees.
@@ -288,6 +298,14 @@ class Ancestry(BaseEstimator):
             Between the records, [child, parent]; a file has identities in its first row and
             column, a data frame in its index and columns, in any order. Distances count as one
             more column; log-weights, log p(child | parent), are added to the others.
+        contacts : path, data frame or mapping, optional
+            Pairs of records that met: columns from and to, and perhaps date and type. A contact
+            counts for v → u unless its date is after u's. How often true pairs and others have a
+            contact is learned, for each type: `outtrees.models.columns.Contacts`.
+        stays : path, data frame or mapping, optional
+            Where records were: columns record, place, from and until. Pairs that were at one place
+            together before the child's date, and those where the child came after the parent had
+            left, count as two types of contact.
         checkpoint : path, optional
             A file that keeps the end of each climb of the fit. If it is there
             already, from a fit of the same table with the same settings that was interrupted, the
@@ -300,10 +318,13 @@ class Ancestry(BaseEstimator):
         plan = table_plan(self.table_, self.candidates, self.n_candidates)
         plan.check()
         columns = self._columns(distances, log_weights)
+        met = self._met(contacts, stays)
+        taken = {column.name for column in columns}
+        columns += [c._replace(name=_other_than(taken, c.name)) for c in met.columns]
         if not columns:
             raise RecordsError(
                 "at least one column besides the identities is expected, but there is none; give "
-                "dates, sequences, places, categories, numbers, distances or log-weights"
+                "dates, sequences, places, categories, numbers, contacts, distances or log-weights"
             )
         self.column_names_ = [column.name for column in columns]
         try:
@@ -338,6 +359,7 @@ class Ancestry(BaseEstimator):
             {name: self.column_gains_[name] for name in self.left_out_},
         )
         self.warnings_ = [plan.why] * bool(plan.why) + report.fit_warnings(self.fitted, facts)
+        self.warnings_ += met.notes
         if not main.converged:
             warnings.warn(
                 f"the fit had not converged after {self.max_iter} iterations; raise max_iter",
@@ -401,6 +423,9 @@ class Ancestry(BaseEstimator):
         aside = (self.until, self.censored)
         dated = any(c.kind == "date" and c.name not in aside for c in self.table_.columns)
         weighed = "log_weights" in self.column_names_
+        roots = sum(v == -1 for v in known_parents(self.table_, self.known_parents).values())
+        if roots > 1 and self.table_.groups is None:
+            return "any"
         return "any" if dated and self.root is None and not weighed else "single"
 
     def _edges(self, fit: learning.TableFit, given: Constraints, way: str) -> PossibleEdges:
@@ -522,6 +547,19 @@ class Ancestry(BaseEstimator):
             if given is not None:
                 columns.append(matrix_column(name, given, self.table_))
         return columns
+
+    def _met(self, contacts: Any, stays: Any) -> Found:
+        """Return the columns of pairs that met."""
+        found = Found([], [])
+        if contacts is not None:
+            listed = contacts if isinstance(contacts, ContactList) else read_contacts(contacts)
+            directed = self.contacts_directed
+            found = contact_columns(listed, self.table_, self._dates, directed=directed)
+        if stays is not None:
+            there = stays if isinstance(stays, StayList) else read_stays(stays)
+            more = stay_columns(there, self.table_, self._dates, found.columns)
+            found = Found(found.columns + more.columns, found.notes + more.notes)
+        return found
 
     def _constraints(self) -> Constraints:
         records = self.table_
@@ -834,6 +872,11 @@ class Ancestry(BaseEstimator):
         posterior, parents = self.fitted, self.tree(kind)
         dates = None if posterior.dates is None else posterior.dates.values[:, 0]
         return posterior.records.ids, parents, posterior.supports(parents), dates
+
+
+def _other_than(taken: set[str], name: str) -> str:
+    """Return the name, marked where a column of the table has it already."""
+    return _other_than(taken, f"{name}_") if name in taken else name
 
 
 def _written(path: Any, text: str) -> str:

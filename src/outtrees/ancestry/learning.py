@@ -25,7 +25,7 @@ from outtrees.candidates.edges import Constraints, PossibleEdges, all_edges
 from outtrees.candidates.windows import in_order, possible_pairs, windows_of
 from outtrees.errors import NoSpanningTreeError
 from outtrees.inference.checkpoint import Checkpoint, digest
-from outtrees.models.columns import Lineage, LineagePairs, Waiting
+from outtrees.models.columns import ColumnKernel, Lineage, LineagePairs, Waiting
 from outtrees.models.columns.lineage import (
     Background,
     contrast_pairs,
@@ -108,7 +108,7 @@ class Problem:
         self.child, self.parent = edges.child[order], edges.parent[order]
         self.pairs = lineage.pairs(values, values, self.child, self.parent)
         self.contrast: LineagePairs | None = None
-        if lineage.contrasted:
+        if lineage.joint:
             self.contrast = contrast_pairs(lineage, values, edges.groups, rows)
         self.for_starts = self  # a smaller problem with which starts are tried
         self._plans: list[Any] = [None, None]
@@ -151,24 +151,27 @@ class Problem:
         waits = lineage.log_links(self.pairs, background, dates)
         waits = waits + lineage.log_step_weights[:, None]  # (K, E)
         links = waits + lineage.log_links(self.pairs, background, others)
-        like, compared = self._likeness(lineage, background)
+        like, compared, met = self._likeness(lineage, background)
         links = links - like[:, self.child]
         log_weight, log_wait = logsumexp(links, axis=0), logsumexp(waits, axis=0)
         trees = self.trees(log_weight, lineage.log_root(background) + log_root)
         bare = self.trees(log_wait, np.full(self.T, log_root), 1)
-        gain = trees.log_z - bare.log_z
+        examined = float(self.is_sampled.mean())  # of all records, and so of all contacts
+        gain = trees.log_z - bare.log_z + examined * lineage.log_common()
         by_link = trees.edge_marginals * _shares(links, log_weight)
         bare_by_link = bare.edge_marginals * _shares(waits, log_wait)
 
-        compared_with = None
+        compared_with = met_with = None
         if self.contrast is not None:
             number = np.array([np.bincount(self.child, w, minlength=self.T) for w in by_link])
             compared_with = -number[:, self.contrast.child] * compared
-        slopes = lineage.slopes(self.pairs, by_link, background, None, compared_with)
+            met_with = None if met is None else number[:, self.contrast.child] * met
+        slopes = lineage.slopes(self.pairs, by_link, background, None, compared_with, met_with)
         if dates and len(lineage.kernels[dates[0]].params):
             slopes = slopes - lineage.slopes(self.pairs, bare_by_link, background, dates)
         slopes = slopes + lineage.slopes_of_links(by_link.sum(axis=1) - bare_by_link.sum(axis=1))
         slopes = slopes + lineage.slopes_of_roots(self.values, trees.root_marginals)
+        slopes = slopes + examined * lineage.slopes_common()
         value = gain + lineage.log_prior()
         slopes = slopes + lineage.prior_slopes()
         if self.roots == "any":
@@ -178,15 +181,30 @@ class Problem:
             slopes = np.append(slopes, more - off / _ROOT_SPREAD)
         return Point(lineage, log_root, value, gain), slopes
 
-    def _likeness(self, lineage: Lineage, background: Background) -> tuple[Array, Array]:
-        """Return log mean_w q_k(u, w) (K, T), and each pair's share of that mean (K, E')."""
+    def _likeness(
+        self, lineage: Lineage, background: Background
+    ) -> tuple[Array, Array, Array | None]:
+        """Return `Lineage.log_likeness` (K, T), and each pair's share of its mean (K, E').
+
+        And its share of the mean of contacts, which are the weights of the first mean; None if
+        there are none.
+        """
         if self.contrast is None:
-            return np.zeros((lineage.generations, self.T)), np.empty((lineage.generations, 0))
-        links = lineage.log_links(self.contrast, background, lineage.contrasted)
+            return np.zeros((lineage.generations, self.T)), np.empty((lineage.generations, 0)), None
         child = self.contrast.child
-        like = log_means(links, child, self.T)
-        number = np.maximum(np.bincount(child, minlength=self.T), 1)
-        return like, np.exp(links - like[:, child] - np.log(number)[child])
+        log_number = np.log(np.maximum(np.bincount(child, minlength=self.T), 1))[child]
+
+        def mean_of(columns: Sequence[int]) -> tuple[Array, Array]:
+            assert self.contrast is not None
+            links = lineage.log_links(self.contrast, background, columns)
+            like = log_means(links, child, self.T)
+            return like, np.exp(links - like[:, child] - log_number)
+
+        like, shares = mean_of(lineage.joint)
+        if not lineage.in_full:
+            return like, shares, None
+        met, met_shares = mean_of(lineage.in_full)
+        return like - met, shares, met_shares
 
     # The climb -----------------------------------------------------------------------------
 
@@ -415,13 +433,13 @@ def _learned(
     gains: dict[int, float] = {}
     left_out: list[int] = []
     while True:
-        optional = [c for c in best.lineage.contrasted if c not in keep]
+        optional = [c for c in best.lineage.optional if c not in keep]
         if not optional:
             break
         say("what each column adds")
         without = {c: climbs.up(best.lineage.without(c), best.log_root, _ROUGH) for c in optional}
         gains |= {c: best.gain - point.gain for c, point in without.items()}
-        bars = {c: _LEAST_GAIN + len(best.lineage.kernels[c].params) + 1 for c in optional}
+        bars = {c: _LEAST_GAIN + _n_parameters(best.lineage.kernels[c]) for c in optional}
         weakest = min(optional, key=lambda c: gains[c] - bars[c])
         if gains[weakest] >= bars[weakest]:
             break
@@ -452,6 +470,14 @@ def _learned(
         for i in order
     )
     return TableFit(readings, gains, tuple(left_out), tuple(values))
+
+
+def _n_parameters(kernel: ColumnKernel) -> int:
+    """Return how many parameters a column adds to a fit without it.
+
+    Beside its own the share of outliers; but the rate of contacts by chance is known without.
+    """
+    return len(kernel.params) + (-1 if kernel.relative else 1)
 
 
 def _weights_of(points: Sequence[Point], values: Sequence[Array]) -> Array:
@@ -573,7 +599,7 @@ def _problem_of(
     """Return the problem of the whole table, or of a sample of its records if it is large."""
     windows = windows_of(lineage, values, given, all_possible=True)
     T = len(given.groups)
-    n_pairs = int(windows.sizes.sum()) + (T * min(T, 1000) if lineage.contrasted else 0)
+    n_pairs = int(windows.sizes.sum()) + (T * min(T, 1000) if lineage.joint else 0)
     if n_pairs <= _MOST_PAIRS:
         edges = all_edges(given)
         kept = in_order(lineage, values, edges.child, edges.parent)
@@ -697,7 +723,8 @@ def column_evidence(
 def _some_share(lineage: Lineage) -> Array:
     """Return the outlier shares, those of columns that were left out at their start."""
     shares = np.asarray(lineage.outlier_shares, dtype=np.float64)
-    return np.asarray(np.where(shares >= 1, _FIRST_SHARES[0], shares))
+    first = np.array([0.0 if kernel.relative else _FIRST_SHARES[0] for kernel in lineage.kernels])
+    return np.asarray(np.where(shares >= 1, first, shares))
 
 
 def _restarted(lineage: Lineage, c: int, cells: Array) -> Lineage:

@@ -14,7 +14,7 @@ from outtrees.ancestry.columns import DateOptions, date_cells
 from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import RecordsError
 from outtrees.io.tables import Table
-from outtrees.models.columns import Drift, GroupedDrift, Waiting
+from outtrees.models.columns import Contacts, Drift, GroupedDrift, Waiting
 from outtrees.models.columns.grouped_drift import with_groups
 from outtrees.records import Column, Records, read_records
 from outtrees.records.column import counted
@@ -85,7 +85,7 @@ def _supports(posterior: Posterior, new_values: Sequence[Array], new_groups: Ind
         lineage = reading.lineage
         pairs = lineage.pairs(new_values, posterior.values, child[possible], parent[possible])
         contrast = None
-        if lineage.contrasted:
+        if lineage.joint:
             contrast = lineage.pairs(new_values, posterior.values, child[within], parent[within])
         background = lineage.compared(new_values, contrast)
         table = np.full((n, T + 1), -np.inf)
@@ -127,6 +127,9 @@ def values_like(posterior: Posterior, new: Records, dates: DateOptions) -> list[
     for name, cells, kernel in columns:
         if name in ("distances", "log_weights"):
             raise RecordsError(f"records known by their {name} cannot be placed; refit")
+        if isinstance(kernel, Contacts):  # nobody said whom the new records met
+            values.append(np.full((len(new), 1), np.nan))
+            continue
         if name not in present:
             values.append(np.full((len(new), cells.shape[1]), np.nan))
             continue

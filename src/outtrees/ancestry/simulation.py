@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import date, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from outtrees.ancestry.posterior import Posterior
 from outtrees.io.tables import Table
-from outtrees.models.columns import Drift, GroupedDrift, Sticky, Substitution, Waiting
+from outtrees.models.columns import Contacts, Drift, GroupedDrift, Sticky, Substitution, Waiting
 
 _EPOCH = date(1970, 1, 1)
 
@@ -36,6 +37,13 @@ def simulated(posterior: Posterior, n: int, rng: np.random.Generator) -> Table:
         "true_parent": [names[p] if p >= 0 else "" for p in parents],
     }
     for name, kernel, values in zip(posterior.names, kernels, cells, strict=True):
+        if isinstance(kernel, Contacts):
+            warnings.warn(
+                f"{name} are not simulated: they say who met whom among the fitted records",
+                UserWarning,
+                stacklevel=3,  # the caller of `Ancestry.simulate`
+            )
+            continue
         column = posterior.records.column(name)
         if isinstance(kernel, Waiting):
             start = np.nanmin(column.values[:, 0]) if column.calendar else 0.0

@@ -14,7 +14,7 @@ from outtrees.candidates.links import Parts, linked
 from outtrees.candidates.proposals import Proposals
 from outtrees.candidates.scan import Scanner
 from outtrees.candidates.windows import Windows, in_order, possible_pairs, windows_of
-from outtrees.models.columns import EdgeWeights, Lineage, Waiting
+from outtrees.models.columns import Contacts, EdgeWeights, Lineage, Waiting
 
 Index = NDArray[np.intp]
 
@@ -152,8 +152,10 @@ def table_candidates(
     listed = best_parents(lineage, values, given, n, weights=weights)
     known_child, known_parent = given.known_edges()
     kept = in_order(lineage, values, known_child, known_parent)
-    child = np.concatenate([listed.child, known_child[kept]])
-    parent = np.concatenate([listed.parent, known_parent[kept]])
+    met_child, met_parent = _met(weights, given, n)
+    child = np.concatenate([listed.child, met_child, known_child[kept]])
+    parent = np.concatenate([listed.parent, met_parent, known_parent[kept]])
+    child, parent = np.divmod(np.unique(child * len(given.groups) + parent), len(given.groups))
     choices = np.zeros(len(given.groups), dtype=np.intp)
     choices[given.open] = listed.possible
     choices[known_child[kept]] = 1
@@ -162,6 +164,30 @@ def table_candidates(
         child, parent = linked(child, parent, len(given.groups), links, _ROUNDS)
     order = np.lexsort((parent, child))
     return PossibleEdges(child[order], parent[order], given.root_allowed, given.groups, choices)
+
+
+def _met(weights: EdgeWeights, given: Constraints, n: int) -> tuple[Index, Index]:
+    """Return the pairs that are known to have met, which the quick form does not weigh.
+
+    All of them, but of a record that met more than 4 n others only the best.
+    """
+    lineage, values = weights.lineage, weights.values
+    found = [(_EMPTY, _EMPTY)]
+    for c in lineage.used:
+        kernel = lineage.kernels[c]
+        if isinstance(kernel, Contacts):
+            place = np.empty(kernel.n_records, dtype=np.intp)
+            place[values[c][:, 0].astype(np.intp)] = np.arange(len(values[c]))
+            child, parent = (place[side] for side in kernel.known_pairs)
+            kept = given.allows(child, parent) & (given.known[child] == OPEN)
+            child, parent = child[kept], parent[kept]
+            kept = in_order(lineage, values, child, parent)
+            found.append((child[kept], parent[kept]))
+    child, parent = (np.concatenate(side) for side in zip(*found, strict=True))
+    if len(child):
+        kept = among_best(child, parent, weights.log_beta(child, parent), 4 * n)
+        child, parent = child[kept], parent[kept]
+    return child, parent
 
 
 class _TableLinks:

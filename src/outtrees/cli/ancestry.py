@@ -63,7 +63,7 @@ _SAME = (
     "group_spread",
     *("waiting_mean", "waiting_sd", "waiting_law", "disease"),
     *("date_uncertainty", "until", "censored", "substitution"),
-    *("max_iter", "candidates", "n_candidates"),
+    *("max_iter", "candidates", "n_candidates", "contacts_directed"),
 )
 
 _columns = together(
@@ -111,6 +111,23 @@ _matrices = together(
         type=click.Path(),
         help="CSV of log-weights: children in rows, parents in columns.",
     ),
+    click.option(
+        "--contacts",
+        type=click.Path(),
+        metavar="FILE",
+        help="Table of pairs of records that met: columns from and to, and perhaps date and type.",
+    ),
+    click.option(
+        "--contacts-directed",
+        is_flag=True,
+        help="Contacts go from the possible parent to the child; else either may be the parent.",
+    ),
+    click.option(
+        "--stays",
+        type=click.Path(),
+        metavar="FILE",
+        help="Table of where records were, and when: columns record, place, from and until.",
+    ),
 )
 _model = together(
     click.option(
@@ -126,6 +143,8 @@ _model = together(
     click.option("--root", metavar="ID", help="The root, if it is known."),
     click.option("--known-parent", metavar="CHILD=PARENT", multiple=True,
                  help="A known parent. May be repeated."),
+    click.option("--introductions", metavar="ID,ID", multiple=True,
+                 help="Records that are known to have no parent in the table. May be repeated."),
     click.option("--forbid", metavar="CHILD=PARENT", multiple=True,
                  help="A parent that is excluded. May be repeated."),
     click.option(
@@ -232,6 +251,8 @@ class Given(NamedTuple):
     records: Records
     distances: Any  # (T, T) in the order of the records, or None
     log_weights: Any  # (T, T), or None
+    contacts: Any  # ContactList, or None
+    stays: Any  # StayList, or None
     generation_time: list[float] | None
     known_parents: dict[str, str | None]
     forbidden: list[tuple[str, str]]
@@ -254,6 +275,10 @@ def check_options(options: Mapping[str, Any]) -> None:
                     f"--generation-time and --{name.replace('_', '-')} contradict each other: the "
                     "table says how long children wait; leave one of them out"
                 )
+    if options["contacts_directed"] and options["contacts"] is None:
+        raise CommandError(
+            "--contacts-directed says how to read contacts, but --contacts names no file; add it"
+        )
     if options["log_weights"] is not None and options["distances"] is not None:
         raise CommandError(
             "--log-weights and --distances contradict each other: log-weights are ready to use; "
@@ -292,6 +317,8 @@ def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
         records=records,
         distances=_matrix(options, "distances", place),
         log_weights=_matrix(options, "log_weights", place),
+        contacts=_listed(options, "contacts"),
+        stays=_listed(options, "stays"),
         generation_time=table,
         known_parents=_known_parents(options, place),
         forbidden=[pair_of(text, place, "--forbid") for text in options["forbid"]],
@@ -299,6 +326,20 @@ def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
         cost=cost,
         warning=warning,
         calibrate=_calibrate(options, place),
+    )
+
+
+def _listed(options: Mapping[str, Any], name: str) -> Any:
+    """Return the contacts or the stays of a file, None if there is none."""
+    if options[name] is None:
+        return None
+    from outtrees.records.contacts import read_contacts, read_stays
+    from outtrees.records.reading import MISSING
+
+    return {"contacts": read_contacts, "stays": read_stays}[name](
+        options[name],
+        missing=(*MISSING, *options["na"]),
+        **{key: options[key] for key in ("encoding", "quotes", "max_bytes", "day_first")},
     )
 
 
@@ -347,9 +388,14 @@ def _roles(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known_parents(options: Mapping[str, Any], place: Mapping[str, int]) -> dict[str, str | None]:
-    known: dict[str, str | None] = {}
+    known: dict[str, str | None] = dict.fromkeys(_introductions(options, place))
     for text in options["known_parent"]:
         child, parent = pair_of(text, place, "--known-parent")
+        if child in known and known[child] is None:
+            raise CommandError(
+                f"--introductions {child!r} and --known-parent {text} contradict each other; leave "
+                "one out"
+            )
         if known.setdefault(child, parent) != parent:
             raise CommandError(
                 f"--known-parent gives {child!r} two parents, {known[child]!r} and {parent!r}; "
@@ -360,6 +406,25 @@ def _known_parents(options: Mapping[str, Any], place: Mapping[str, int]) -> dict
                 f"--root {child!r} and --known-parent {text} contradict each other; leave one out"
             )
     return known
+
+
+def _introductions(options: Mapping[str, Any], place: Mapping[str, int]) -> list[str]:
+    """Return the records that are known to be roots; names may hold commas."""
+    found: list[str] = []
+    for text in options["introductions"]:
+        names = [text] if text in place else [name.strip() for name in text.split(",")]
+        for name in names:
+            if name not in place:
+                raise CommandError(
+                    f"--introductions {text}: {name!r} is not a record; {_some(list(place))}"
+                )
+        found += names
+    if options["roots"] == "single" and len(set(found)) > 1 and options["group"] is None:
+        raise CommandError(
+            f"--roots single and {len(set(found))} --introductions contradict each other; pass "
+            "--roots any"
+        )
+    return found
 
 
 def pair_of(text: str, place: Mapping[str, int], option: str) -> tuple[str, str]:
@@ -470,6 +535,8 @@ def fit(model: Any, given: Given, progress: Any, checkpoint: str | None = None) 
             given.records,
             distances=given.distances,
             log_weights=given.log_weights,
+            contacts=given.contacts,
+            stays=given.stays,
             checkpoint=checkpoint,
         )
     finally:

@@ -20,10 +20,10 @@ _RENAMED = {
 # And those of the same name, with hyphens; any other argument is spelled as in Python.
 _SAME = """
     background by candidates censored checkpoint clock date_uncertainty day_first distances
-    encoding extra_sequences place_end sheet tracks
+    contacts contacts_directed encoding extra_sequences place_end sheet tracks
     generation_time generations group_spread id log_weights max_bytes max_children max_iter method
     min_support missing mutation n_candidates n_draws quotes root roots scheduler sequences
-    sharpness stickiness strict_dates substitution ties unsequenced until
+    sharpness stays stickiness strict_dates substitution ties unsequenced until
     waiting_law waiting_mean waiting_sd disease keep
 """
 OPTIONS = {**_RENAMED, **{name: name.replace("_", "-") for name in _SAME.split()}}

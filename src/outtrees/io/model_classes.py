@@ -54,6 +54,7 @@ CLASSES: dict[str, str] = {
     # Who came from whom
     "Column": "outtrees.records.column",
     "Records": "outtrees.records.records",
+    "Contacts": "outtrees.models.columns.contacts",
     "Counts": "outtrees.models.columns.counts",
     "Distances": "outtrees.models.columns.matrices",
     "Drift": "outtrees.models.columns.drift",

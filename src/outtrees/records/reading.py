@@ -203,6 +203,25 @@ def read_cells(
     return dict(zip(contents.names, contents.cells, strict=True))
 
 
+def read_text(
+    source: Any,
+    *,
+    sheet: str | None = None,
+    encoding: str = "utf-8",
+    quotes: bool = True,
+    max_bytes: int = MAX_BYTES,
+) -> Table:
+    """Return a table of text cells as it stands in a file, a data frame or a mapping."""
+    if isinstance(source, Table):
+        return source
+    contents = _contents(source, encoding, quotes, max_bytes, sheet)
+    if isinstance(contents, Characters):
+        raise RecordsError(
+            f"{contents.title} holds sequences; a table with named columns must be given"
+        )
+    return contents
+
+
 def _contents(
     source: Any, encoding: str, quotes: bool, max_bytes: int, sheet: str | None
 ) -> Table | Characters:

@@ -1,6 +1,7 @@
 """Columns of a table: how each kind of cell changes from parent to child."""
 
 from outtrees.models.columns.base import ColumnKernel
+from outtrees.models.columns.contacts import Contacts
 from outtrees.models.columns.counts import Counts
 from outtrees.models.columns.drift import Drift
 from outtrees.models.columns.grouped_drift import GroupedDrift
@@ -13,6 +14,7 @@ from outtrees.models.columns.waiting import Waiting
 
 __all__ = [
     "ColumnKernel",
+    "Contacts",
     "Counts",
     "Distances",
     "Drift",

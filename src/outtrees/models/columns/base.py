@@ -35,6 +35,9 @@ class ColumnKernel(ABC):
 
     # Whether only likeness to the parent beyond that to all records counts; see `Lineage`.
     contrasted: ClassVar[bool] = True
+    # Whether `log_steps` are ratios to pairs without descent: there are then no outliers, and
+    # `log_common` is what such a column weighs without any edge.
+    relative: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, values: Array) -> Self:
@@ -82,6 +85,14 @@ class ColumnKernel(ABC):
         Most densities of cells without a parent stay as `start` found them: few records are roots,
         and their density could be piled onto one of them.
         """
+        return np.zeros(len(self.params))
+
+    def log_common(self) -> float:
+        """Return the log-probability of what no tree changes; of relative columns only."""
+        return 0.0
+
+    def slopes_common(self) -> Array:
+        """Return ∂/∂params of `log_common` (P,)."""
         return np.zeros(len(self.params))
 
     def prior_slopes(self) -> Array:

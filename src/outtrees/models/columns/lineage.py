@@ -74,6 +74,8 @@ class Lineage:
     the column at its own learned resolution, as flexible as the parents are. The second is one of
     all these columns together. Without them, towns, families and columns that repeat each other
     make near records look like parents, because parents would serve as a density estimate.
+    Where contacts are known, their ratio r(u, v) counts in full (`Contacts`), and the second mean
+    is Σ_w r(u, w) q_k(u, w) / Σ_w r(u, w): likeness beyond that to all who met u as much as v did.
     Sequences and given weights are not contrasted in this way. Without dates nothing but the
     tree's form could tell parents from others; there q_k is a density, and g_c the column's own.
 
@@ -113,7 +115,9 @@ class Lineage:
         )
 
     def _has_background(self, kernel: ColumnKernel) -> bool:
-        if isinstance(kernel, GivenWeights) or (isinstance(kernel, Waiting) and kernel.strict):
+        if kernel.relative or isinstance(kernel, GivenWeights):
+            return False
+        if isinstance(kernel, Waiting) and kernel.strict:
             return False
         return self.background
 
@@ -129,6 +133,29 @@ class Lineage:
         if self.dates is None:
             return ()
         return tuple(c for c in self.used if self.kernels[c].contrasted)
+
+    @property
+    def optional(self) -> tuple[int, ...]:
+        """The columns that can do without: contrasted ones, and ratios such as contacts."""
+        return tuple(sorted({*self.contrasted, *self._ratios}))
+
+    @property
+    def _ratios(self) -> list[int]:
+        return [c for c in self.used if self.kernels[c].relative]
+
+    @property
+    def joint(self) -> tuple[int, ...]:
+        """The columns in which each record is compared with all others at once.
+
+        Contrasted columns, and contacts beside them: a household's members are alike, and they
+        meet, so one is evidence only beyond the other. Contacts by themselves need no comparison.
+        """
+        return self.optional if self.contrasted else ()
+
+    @property
+    def in_full(self) -> list[int]:
+        """The columns of contacts beside contrasted ones, which count given these."""
+        return self._ratios if self.contrasted else []
 
     @property
     def used(self) -> tuple[int, ...]:
@@ -307,13 +334,20 @@ class Lineage:
         return result
 
     def log_likeness(self, background: Background) -> Array:
-        """Return log mean_w q_k(u, w) of each record u at each number of links (K, n), or 0."""
+        """Return log mean_w q_k(u, w) of each record u at each number of links (K, n), or 0.
+
+        With contacts, whose ratio is r(u, w), the mean is weighted by r.
+        """
         contrast, n = background.contrast, background.log_alone[0].shape[1]
         if contrast is None:
             return np.zeros((self.generations, n))
         plain = replace(self, exponents=None)
-        links = plain.log_links(contrast, background, self.contrasted)
-        return log_means(links, contrast.child, n)
+        links = plain.log_links(contrast, background, self.joint)
+        like = log_means(links, contrast.child, n)
+        if self.in_full:
+            met = plain.log_links(contrast, background, self.in_full)
+            like = like - log_means(met, contrast.child, n)
+        return like
 
     def log_beta(
         self, pairs: LineagePairs, background: Background, log_likeness: Array | None = None
@@ -392,11 +426,13 @@ class Lineage:
         background: Background,
         columns: Sequence[int] | None = None,
         contrast_weights: Array | None = None,  # (K, E')
+        in_full_weights: Array | None = None,  # (K, E')
     ) -> Array:
         """Return ∂/∂params of Σ weights · log_links(pairs, background, columns).
 
         With contrast_weights, of Σ contrast_weights · log_links of the background's own pairs and
-        contrasted columns as well. The weights of links are left out: see `slopes_of_links`.
+        joint columns as well; in_full_weights are more weights of those that count in full. The
+        weights of links are left out: see `slopes_of_links`.
         """
         chosen = self.used if columns is None else columns
         kernels = {c: np.zeros(len(self.kernels[c].params)) for c in self.used}
@@ -405,9 +441,12 @@ class Lineage:
         for c in chosen:
             kernel, alone = self.kernels[c], np.zeros((K, n))
             lists = [(pairs, weights)]
-            if contrast_weights is not None and background.shares[c] is not None:
-                assert background.contrast is not None  # that is what the shares are of
-                lists.append((background.contrast, contrast_weights))
+            if contrast_weights is not None and c in self.joint:
+                assert background.contrast is not None  # that is what the weights are of
+                more = in_full_weights if c in self.in_full else None
+                lists.append(
+                    (background.contrast, contrast_weights + (0.0 if more is None else more))
+                )
             on_contrast: list[Array] = []
             for listed, stretch, here in (
                 (one, stretch, w[:, stretch.rows]) for one, w in lists for stretch in one.stretches
@@ -463,6 +502,16 @@ class Lineage:
             else self.kernels[c].slopes_alone(values[c], weights)
             for c in self.used
         ]
+        rest = len(self.params) - sum(map(len, kernels))
+        return np.concatenate([*kernels, np.zeros(rest)])
+
+    def log_common(self) -> float:
+        """Return the log-probability of what no tree changes: contacts by chance."""
+        return sum(self.kernels[c].log_common() for c in self.used)
+
+    def slopes_common(self) -> Array:
+        """Return ∂/∂params of `log_common` (P,)."""
+        kernels = [self.kernels[c].slopes_common() for c in self.used]
         rest = len(self.params) - sum(map(len, kernels))
         return np.concatenate([*kernels, np.zeros(rest)])
 
@@ -559,7 +608,7 @@ class EdgeWeights:
     def __init__(self, lineage: Lineage, values: Sequence[Array], groups: Index) -> None:
         self.lineage, self.values = lineage, values
         contrast = None
-        if lineage.contrasted:
+        if lineage.joint:
             contrast = contrast_pairs(lineage, values, groups, np.arange(len(groups)))
         self.background = lineage.compared(values, contrast)
         self.log_likeness = lineage.log_likeness(self.background)
