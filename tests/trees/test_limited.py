@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import chi2
 
 from oracles.enumeration import EnumeratedDistribution
 from oracles.weightings import random_weights
 from outtrees.errors import NoSpanningTreeError
-from outtrees.trees import OutTreeDistribution
+from outtrees.trees import OutTreeDistribution, limited
 from outtrees.trees import limited_kernels as kernels
 from outtrees.trees.edges import ListedEdges
 from outtrees.trees.limited import _Chain, _Lists, _summary, _surplus, limited_trees
@@ -23,10 +24,13 @@ class Limited:
 
     def __init__(self, log_beta, log_root, most, roots):
         slow = EnumeratedDistribution(log_beta, log_root, roots)
-        obeys = (_surplus(slow.trees, most) == 0) & (slow.probabilities > 0)
-        self.share = slow.probabilities[obeys].sum()
+        obeys = (_surplus(slow.trees, most) == 0) & (slow.log_weights > -np.inf)
+        if not obeys.any():
+            raise ZeroDivisionError
+        log_weights = slow.log_weights[obeys]
+        self.share = np.exp(logsumexp(log_weights) - slow.log_z)
         self.trees = slow.trees[obeys]
-        self.probabilities = slow.probabilities[obeys] / self.share
+        self.probabilities = np.exp(log_weights - logsumexp(log_weights))
 
     def edges(self, child, parent):
         return ((self.trees[:, child] == parent).T * self.probabilities).sum(axis=1)
@@ -46,6 +50,72 @@ class Limited:
         return chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1)
 
 
+@pytest.fixture
+def chains_only(monkeypatch):
+    """Sample, however few the records are."""
+    monkeypatch.setattr(limited, "_MOST_TERMS", 0)
+
+
+def random_case(seed):
+    """Return weights of up to six records, ties, −inf and spreads of a thousand nats among them."""
+    rng = np.random.default_rng(seed)
+    scale = rng.choice([0.0, 1.0, 4.0, 30.0, 1000.0])
+    log_beta, log_root = random_weights(rng, int(rng.integers(2, 7)), scale, rng.choice([0, 0.3]))
+    if rng.random() < 0.2:
+        log_beta = np.round(log_beta)
+    return log_beta, log_root, int(rng.integers(1, 3)), ("single", "any")[seed % 2]
+
+
+def check_sum(seed):
+    log_beta, log_root, most, roots = random_case(seed)
+    edges = listed(log_beta)
+    try:
+        right = Limited(log_beta, log_root, most, roots)
+    except ZeroDivisionError:
+        with pytest.raises(NoSpanningTreeError):
+            limited_trees(*edges, log_root, most, roots=roots)
+        return
+    found = limited_trees(*edges, log_root, most, roots=roots, random_state=seed)
+    # Log-weights of a thousand nats are themselves known to 1e-13.
+    np.testing.assert_allclose(found.edge_frequencies, right.edges(*edges[:2]), atol=1e-11)
+    np.testing.assert_allclose(found.root_frequencies, right.roots(), atol=1e-11)
+    assert found.exact
+    assert (found.r_hat, found.edge_errors.max(initial=0), found.root_errors.max()) == (1, 0, 0)
+    assert (_surplus(found.trees, most) == 0).all()
+    known = {tuple(tree) for tree in right.trees}
+    assert all(tuple(tree) in known for tree in found.trees)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_few_records_are_summed_exactly(seed):
+    check_sum(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_few_records_are_summed_exactly_throughout(part):
+    for seed in range(100 + 60 * part, 160 + 60 * part):
+        check_sum(seed)
+
+
+@pytest.mark.parametrize(("most", "roots"), [(1, "single"), (2, "single"), (1, "any"), (2, "any")])
+def test_trees_of_the_sum_have_the_law(most, roots):
+    log_beta, log_root = random_weights(np.random.default_rng(6), 5, 1.5)
+    right = Limited(log_beta, log_root, most, roots)
+    found = limited_trees(
+        *listed(log_beta), log_root, most, roots=roots, n_chains=300, random_state=0
+    )
+    assert found.trees.shape == (6000, 5)
+    assert right.p_value(found.trees) > 1e-4
+
+
+def test_sums_end_where_they_would_take_long():
+    log_beta, log_root = random_weights(np.random.default_rng(0), 16)
+    found = limited_trees(*listed(log_beta), log_root, 2, n_sweeps=20, random_state=0)
+    assert not found.exact
+    assert found.edge_errors.min() > 0
+
+
 CASES = [
     (5, 1, "single", 0.0),
     (5, 2, "single", 0.0),
@@ -55,6 +125,7 @@ CASES = [
 ]
 
 
+@pytest.mark.usefixtures("chains_only")
 @pytest.mark.parametrize(("T", "most", "roots", "forbidden"), CASES)
 def test_frequencies_are_those_of_every_tree(T, most, roots, forbidden):
     log_beta, log_root = random_weights(np.random.default_rng(T), T, 1.5)
@@ -70,9 +141,26 @@ def test_frequencies_are_those_of_every_tree(T, most, roots, forbidden):
     assert (np.abs(found.root_frequencies - root) <= 5 * found.root_errors + 2e-3).all()
     assert found.edge_errors.max() < 0.02
     assert found.r_hat < 1.02
+    assert not found.exact
     assert abs(found.obeying - right.share) < 5 * np.sqrt(0.25 / 1000)
     assert found.trees.shape == (60, T)
     assert (_surplus(found.trees, most) == 0).all()
+
+
+def test_a_tenth_of_the_rounds_comes_before_those_counted(monkeypatch):
+    """A chain that begins at a mended tree, far from the law, must have time to leave it."""
+    made = []
+    run = limited._Chain.run
+
+    def noted(chain, n_sweeps, *others):
+        made.append(n_sweeps)
+        return run(chain, n_sweeps, *others)
+
+    monkeypatch.setattr(limited._Chain, "run", noted)
+    monkeypatch.setattr(limited, "_MOST_TERMS", 0)
+    log_beta, log_root = random_weights(np.random.default_rng(0), 4)
+    limited_trees(*listed(log_beta), log_root, 1, n_sweeps=200, n_chains=2, random_state=0)
+    assert made == 2 * [20, *20 * [10]]
 
 
 MOVES = {
@@ -83,6 +171,9 @@ MOVES = {
     "places-with-parent": lambda c, u, w: (
         c.tree.parent[u] >= 0
         and kernels.exchange_places(c.state, c.lists, c.tree, c.moved, u, c.tree.parent[u])
+    ),
+    "three": lambda c, u, w: kernels.redraw_three(
+        c.state, c.lists, c.tree, np.array([u, w, next(x for x in range(5) if x not in (u, w))])
     ),
 }
 
@@ -130,8 +221,12 @@ def test_the_moves_alone_reach_every_tree():
 def test_what_cannot_be():
     star = np.full((5, 5), -np.inf)
     star[1:, 0] = 0.0
-    with pytest.raises(NoSpanningTreeError, match=r"at most 2 children; .* one with 4\. Allow"):
+    with pytest.raises(NoSpanningTreeError, match=r"exists .* at most 2 children\. Allow"):
         limited_trees(*listed(star), np.zeros(5), 2)
+    many = np.full((20, 20), -np.inf)
+    many[1:, 0] = 0.0
+    with pytest.raises(NoSpanningTreeError, match=r"at most 2 children; .* one with 19\. Allow"):
+        limited_trees(*listed(many), np.zeros(20), 2)
     for change, message in [
         ({"max_children": 0}, "max_children must be an integer of at least 1; got 0"),
         ({"max_children": 1.5}, "got 1.5"),
@@ -143,6 +238,7 @@ def test_what_cannot_be():
             limited_trees(*listed(star), np.zeros(5), **arguments)
 
 
+@pytest.mark.usefixtures("chains_only")
 def test_a_limit_that_binds_nobody():
     """Each round then starts from an independent tree, and the errors are those of counting."""
     log_beta, log_root = random_weights(np.random.default_rng(5), 8)

@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
@@ -632,7 +633,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
                 Option("validation_fraction", self.validation_fraction),
                 f" leaves {len(X) - n_held_out} of {len(X)} records to fit; at least 2 are needed",
             )
-        order = as_generator(seed).permutation(len(X))
+        order = record_order(X)[as_generator(seed).permutation(len(X))]
         return X[np.sort(order[n_held_out:])], X[np.sort(order[:n_held_out])]
 
     def _checkpoint(self, X: Array, hidden: bool, path: str | os.PathLike[str]) -> Checkpoint:

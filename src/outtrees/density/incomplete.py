@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
@@ -92,7 +93,8 @@ def fit_incomplete(
         if verbose:
             print(f"step {step} of {total}")
 
-    found = fit_hidden(mutation, X, max_iter=max_iter, random_state=rng, on_step=on_step)
+    order = record_order(X)
+    found = fit_hidden(mutation, X[order], max_iter=max_iter, random_state=rng, on_step=on_step)
     draws = hidden_posterior(
         found, n_chains=2, n_draws=20, burn_in=10, n_kept=20, parameters="fixed", random_state=rng
     ).draws
@@ -103,7 +105,7 @@ def fit_incomplete(
         n_evaluations=len(found.log_likelihoods),
         stopped_by="tol" if _is_level(found.log_likelihoods) else "max_iter",
     )
-    return fit, Completions(found.model, draws)
+    return fit, Completions(found.model, draws[:, np.argsort(order)])
 
 
 def _refuse_far_from_zero(X: Array) -> None:

@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from outtrees._common.arguments import check_count
+from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Message, Option
@@ -180,9 +181,11 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         columns = learn_columns(cells, text, self.categorical, X, names)
         table = columns.table(cells)
         self.__dict__.pop("weights_", None)
+        # Chains draw cell by cell: in an order that does not depend on the table's.
+        order = record_order(table.cells)
         stack = stack_cells(
             self._models(table),
-            table,
+            table._replace(cells=table.cells[order]),
             max_iter=self.max_iter,
             chains={
                 "n_chains": self.n_chains,
@@ -192,7 +195,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             },
             rng=as_generator(self.random_state),
             report=_bar if self.verbose else None,
-        )
+        ).reordered(np.argsort(order))
         kept = {name: weight for name, weight in stack.weights.items() if weight > 0}
         posteriors = [(kept[name], found) for name, found in stack.posteriors.items()]
         mean = _total(w * found.mean for w, found in posteriors)

@@ -150,6 +150,30 @@ class CellStack(NamedTuple):
     fitted: dict[str, FittedModel]  # of those that were kept
     posteriors: dict[str, HiddenPosterior]
 
+    def reordered(self, order: NDArray[np.intp]) -> CellStack:
+        """Return the same of the records in another order."""
+        fitted = {
+            name: FittedModel(
+                model.fit._replace(
+                    observed=model.fit.observed[order], completed=model.fit.completed[order]
+                ),
+                model.dummies,
+            )
+            for name, model in self.fitted.items()
+        }
+        posteriors = {
+            name: HiddenPosterior(
+                mean=found.mean[order],
+                variance=found.variance[order],
+                chances=[chance[order] for chance in found.chances],
+                standard_error=found.standard_error[order],
+                r_hat=found.r_hat[order],
+                draws=found.draws[:, order],
+            )
+            for name, found in self.posteriors.items()
+        }
+        return self._replace(fitted=fitted, posteriors=posteriors)
+
 
 def stack_cells(
     models: Mapping[str, TableModel],

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outtrees._common.arguments import check_option
+from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
@@ -76,6 +77,8 @@ def fit_mutation(
             ").",
         )
     records = np.asarray(X, dtype=np.float64)
+    if n_candidates is not None:  # the sample of parents is drawn among records
+        records = records[record_order(records)]
     # Drawn first: every start is judged on the same sample of parents.
     seed = None if n_candidates is None else int(as_generator(random_state).integers(2**31))
 

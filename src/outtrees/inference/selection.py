@@ -11,6 +11,7 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
 from outtrees._common.arguments import check_count, check_option
+from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
@@ -98,7 +99,7 @@ def select_mutation(
             Option("cv"), f" must be at most the number of records, {T}; got {cv}. Use fewer folds."
         )
     rng = as_generator(random_state)
-    folds = np.array_split(rng.permutation(T), cv)
+    folds = np.array_split(record_order(records)[rng.permutation(T)], cv)
     seed = int(rng.integers(2**31))
     names = list(mutations)
     known = [with_known_values(mutation, records) for mutation in mutations.values()]

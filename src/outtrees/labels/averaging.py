@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -57,6 +57,15 @@ class LabelAverage:
     def mean(self) -> Array:
         """P(label), averaged over the settings, (T, C)."""
         return np.tensordot(self.weights, self.distributions, axes=1)
+
+    def reordered(self, order: NDArray[np.intp]) -> Self:
+        """Return the same of the records in another order."""
+        return replace(
+            self,
+            distributions=self.distributions[:, order],
+            standard_error=self.standard_error[order],
+            label_draws=self.label_draws[:, order],
+        )
 
     def models(self, model: LabelModel) -> Iterator[LabelModel]:
         """Yield the model with each setting."""

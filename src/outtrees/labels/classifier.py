@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
@@ -274,7 +275,9 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         targets = read_targets(self, records, y, self.unlabeled, self.max_classes)
         self.candidates_ = self._decided_pairs(len(records))
         rng = as_generator(self.random_state)
-        records = self._reduced(records, reset=True)
+        # Chains and folds draw among records: in an order that does not depend on the table's.
+        order = record_order(records, targets.labels)
+        records = self._reduced(records[order], reset=True)
         mutation = make_mutation(self.mutation)
         warn_of_degenerate_records(
             records,
@@ -292,7 +295,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
             neighbours=self.neighbours,
         ).mutation
         self.X_, self.classes_ = records, targets.classes
-        known, C = targets.labels, len(targets.classes)
+        known, C = targets.labels[order], len(targets.classes)
         marginal = np.full(C, 1 / C)
         if self.label_prior == "frequency":
             marginal = smoothed_marginal(known, C)
@@ -308,10 +311,14 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
             mutations, model = self._climb(mutations, model, known, label_seed)
         self.stickiness_, self.sharpness_ = model.stickiness, model.sharpness
         self.mutation_, self.changed_mutation_ = mutations.kept, mutations.changed
-        self.classes_of_ = mutations.classes
+        back = np.argsort(order)
+        self.X_ = self.X_[back]
+        self.classes_of_ = None if mutations.classes is None else mutations.classes[back]
+        self._remember(self.average_.reordered(back), self.n_iter_)
         # The known labels are exact in the distributions, so this keeps them.
         self.transduction_ = targets.classes[self.label_distributions_.argmax(axis=1)]
-        self.model_: LabelModel = model  # last: an interrupted fit leaves an estimator not fitted
+        # Last: an interrupted fit leaves an estimator not fitted.
+        self.model_: LabelModel = model.reordered(back)
         return self
 
     def predict_proba(self, X: Any) -> Array:

@@ -54,6 +54,12 @@ class LabelModel:
         check_number("LabelModel", "stickiness", self.stickiness, 0, 1)
         check_number("LabelModel", "sharpness", self.sharpness, 0)
 
+    def reordered(self, order: Labels) -> Self:
+        """Return the same model of the records in another order, (T,) positions in this one."""
+        fresh = None if self.log_fresh is None else self.log_fresh[order]
+        pairs = self.log_attributes[:, order[:, None], order]
+        return replace(self, log_attributes=pairs, log_root=self.log_root[order], log_fresh=fresh)
+
     @property
     def n_records(self) -> int:
         """T."""
@@ -229,6 +235,20 @@ class CandidateLabelModel(LabelModel):
 
     child: Labels = field(kw_only=True)  # (E,), never falling; the parents of each child rise
     parent: Labels = field(kw_only=True)  # (E,)
+
+    def reordered(self, order: Labels) -> Self:
+        """Return the same model of the records in another order, its edges sorted again."""
+        place = np.argsort(order)
+        child, parent = place[self.child], place[self.parent]
+        edges = np.lexsort((parent, child))
+        return replace(
+            self,
+            log_attributes=self.log_attributes[:, edges],
+            log_root=self.log_root[order],
+            log_fresh=None if self.log_fresh is None else self.log_fresh[order],
+            child=child[edges],
+            parent=parent[edges],
+        )
 
     def weights(self, labels: Labels) -> tuple[Array, Array]:
         """Return the log-weights of edges (E,) and roots (T,) when all labels are known. O(E)."""

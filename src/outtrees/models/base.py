@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from scipy.sparse import coo_array, issparse
 
 from outtrees._common.arguments import check_edge_marginals, check_records
+from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.by_class import log_gaussian_by_class
@@ -133,7 +134,7 @@ class Mutation(ListedPairs, ABC):
         """Return the mutation with starting parameters and data-scaled priors.
 
         Parameters given or learned before are forgotten, so the result depends on the options
-        and on X only.
+        and on X only, and not on the order of its records.
 
         Parameters
         ----------
@@ -144,7 +145,7 @@ class Mutation(ListedPairs, ABC):
         X = check_records(X, type(self).__name__, allows_missing=self.allows_missing, min_rows=2)
         self._check_values(X, "X")
         as_generator(random_state)  # refuses a wrong one even where none is needed
-        return self._start(X, random_state)
+        return self._start(X[record_order(X)], random_state)
 
     def log_conditional(self, children: ArrayLike, parents: ArrayLike) -> Array:
         """Return the matrix log p(child u | parent v), shape (n, m) [child, parent]."""

@@ -257,7 +257,8 @@ class GaussianMutation(Mutation):
         """
         if self.transition in ("identity", "zero"):
             return None
-        if np.linalg.cond(self.transition_matrix) > 1e3:
+        unit = np.sqrt(np.diag(self.mutation_cov))
+        if np.linalg.cond(self.transition_matrix * unit / unit[:, None]) > 1e3:
             return None  # what the child forgets cannot be read backwards
         back = np.linalg.inv(self.transition_matrix)
         noise = cov_.restrict(back @ self.mutation_cov @ back.T, self.covariance)

@@ -49,24 +49,30 @@ def fit_iid_components(
             f"MixtureMutation expects at least one record for each of its {K} iid components, but "
             f"X has {T}; use fewer components."
         )
-    # A seed is passed on as it is, so that the fit is the one scikit-learn's users know.
     seed = random_state
     if isinstance(seed, np.random.Generator):
         seed = int(seed.integers(2**31))
+    # In units of the columns' spread, for k-means, which starts it, compares lengths; but clouds
+    # as wide in every column are round in the units given.
+    scales = column_scales(X)
+    if kinds[0] == "spherical":
+        scales = np.full(D, scales.mean())
+    spread, centre = np.sqrt(scales), X.mean(axis=0)
     model = GaussianMixture(
         K,
         covariance_type=kinds[0],
-        reg_covar=reg_covar * float(column_scales(X).mean()),
+        reg_covar=reg_covar,
         n_init=n_init,
         max_iter=200,
         random_state=seed,
     )
     with warnings.catch_warnings():  # refits follow: the start need not be converged
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X)
+        model.fit((X - centre) / spread)
     parts = []
-    for template, mean, value in zip(templates, model.means_, model.covariances_, strict=True):
+    for template, place, value in zip(templates, model.means_, model.covariances_, strict=True):
         cov = value if kinds[0] == "full" else np.diag(np.broadcast_to(value, (D,)))
+        mean, cov = centre + spread * place, spread[:, None] * cov * spread
         part = template.start(X)
         prior_cov = None if part.prior_cov is None else part.prior_cov * K ** (-2.0 / D)
         part = replace(part, root_mean=mean, root_cov=cov, offset=mean, mutation_cov=cov)

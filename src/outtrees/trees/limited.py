@@ -1,8 +1,8 @@
-"""Out-trees in which no record has more than so many children: a sampled law.
+"""Out-trees in which no record has more than so many children.
 
 A limit on the number of children (two daughters of a cell) is not a product over edges, so no
-elimination sums it: with at most one child the trees are Hamiltonian paths. What is here is
-sampled, and says how well.
+elimination sums it: with at most one child the trees are Hamiltonian paths. Few records are summed
+exactly, subset by subset; many are sampled, and the result says how well.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from outtrees.trees.distribution import OutTreeDistribution
 from outtrees.trees.edges import ListedEdges
 from outtrees.trees.weights import Floats, Ints
 
+_MOST_TERMS = 2e7  # of the exact sum: a second or so; 12 records with at most two children
 _BATCHES = 20  # of each chain, for the Monte-Carlo error
 _MENDING = 400  # rounds in which a tree must lose its surplus children
 _PRICE = 0.05  # nats by which a child too many gets dearer in each of them
@@ -28,15 +29,17 @@ _TRIED = 1000  # exact trees, to see how many obey the limit anyway
 
 @dataclass(frozen=True)
 class LimitedTrees:
-    """Sampled frequencies under a limit on the number of children. All are estimates."""
+    """Frequencies under a limit on the number of children: exact of few records, else estimates."""
 
     edge_frequencies: Floats  # (E,) of the listed edges, in their order
-    edge_errors: Floats  # (E,) Monte-Carlo standard errors, by batch means
+    # (E,) Monte-Carlo standard errors: by batch means or between chains, whichever is larger
+    edge_errors: Floats
     root_frequencies: Floats  # (T,)
     root_errors: Floats  # (T,)
     r_hat: float  # the largest split R̂ of any edge or root; above 1.05, sample more
     obeying: float  # share of the trees without the limit that obey it anyway
-    trees: Ints  # (n_chains · batches, T) parents, the last tree of each batch
+    trees: Ints  # (n_chains · batches, T) parents: independent, or the last tree of each batch
+    exact: bool = False  # whether all trees were summed; errors are then 0 and R̂ is 1
 
 
 def limited_trees(
@@ -51,13 +54,15 @@ def limited_trees(
     n_chains: int = 4,
     random_state: RandomState = None,
 ) -> LimitedTrees:
-    """Return sampled edge and root frequencies of the trees with at most ``max_children`` each.
+    """Return edge and root frequencies of the trees with at most ``max_children`` each.
 
-    P(tree) ∝ Π weights, for the trees in which no record has more children than that. Markov
-    chains from exact trees of the law without the limit, mended where they break it; the moves
-    are: a record's parent drawn anew given all else; another root; two records exchange their
-    parents, or their places; and, once a round, an exact tree of the law without the limit, which
-    is taken if it obeys (as both laws have the same weights, it is then a fresh draw).
+    P(tree) ∝ Π weights, for the trees in which no record has more children than that. Of few
+    records (12 with at most two children) all trees are summed, subset by subset
+    (`limited_sum_kernels`). Of more: Markov chains from exact trees of the law without the limit,
+    mended where they break it; the moves are: the parents of one record, or of three at once,
+    drawn anew given all else; another root; two records exchange their parents, or their places;
+    and, once a round, an exact tree of the law without the limit, which is taken if it obeys (as
+    both laws have the same weights, it is then a fresh draw).
 
     Parameters
     ----------
@@ -79,19 +84,17 @@ def limited_trees(
 
     Notes
     -----
-    O(n_chains · n_sweeps · T (k + depth)), k being the number of candidates of a record, plus one
-    exact tree per round.
+    Exact: O(3^T T max_children). Sampled: O(n_chains · n_sweeps · T (k + depth)), k being the
+    number of candidates of a record, plus one exact tree per round.
 
     Examples
     --------
     Three records, all edges equally likely; without a limit 3 of 9 trees are stars.
 
     >>> child, parent = [0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]
-    >>> chains = limited_trees(
-    ...     child, parent, np.zeros(6), np.zeros(3), 1, n_sweeps=400, random_state=0
-    ... )
-    >>> bool(np.abs(chains.edge_frequencies - 1 / 3).max() < 5 * chains.edge_errors.max())
-    True
+    >>> found = limited_trees(child, parent, np.zeros(6), np.zeros(3), 1, random_state=0)
+    >>> found.edge_frequencies.round(3), found.exact
+    (array([0.333, 0.333, 0.333, 0.333, 0.333, 0.333]), True)
     """
     most = as_count("max_children", max_children, 1)
     n_batch = -(-as_count("n_sweeps", n_sweeps, _BATCHES) // _BATCHES)
@@ -101,7 +104,61 @@ def limited_trees(
     rng = as_generator(random_state)
     tried = exact.sample(_TRIED, rng)
     obeying = _surplus(tried, most) == 0
-    lists = _Lists.of(edges, roots, most)
+    if 3.0**edges.n_records * edges.n_records * min(most, edges.n_records) <= _MOST_TERMS:
+        return _summed(edges, roots, most, float(obeying.mean()), chains * _BATCHES, rng)
+    return _sampled(edges, exact, tried, obeying, most, n_batch, chains, rng)
+
+
+def _summed(
+    edges: ListedEdges,
+    roots: str,
+    max_children: int,
+    obeying: float,
+    n_trees: int,
+    rng: np.random.Generator,
+) -> LimitedTrees:
+    """Return the frequencies summed over all trees, and independent trees."""
+    from outtrees.trees.limited_sum_kernels import draw_trees, pass_down, sum_subsets
+
+    T, forest = edges.n_records, roots == "any"
+    most = min(max_children, T)
+    log_beta = np.full((T, T), -np.inf)
+    log_beta[edges.child, edges.parent] = edges.log_weight
+    law = log_beta, edges.log_root, most, forest
+    sums = sum_subsets(*law)
+    if sums[3][-1] == -np.inf:
+        raise NoSpanningTreeError(
+            f"no out-tree exists in which every record has at most {max_children} children. "
+            "Allow more children or more possible parents",
+            cause="too many children",
+            records=list(range(T)),
+        )
+    edge, root = pass_down(*law, sums)
+    state = rng.integers(2**64, size=4, dtype=np.uint64)
+    return LimitedTrees(
+        edge_frequencies=edge[edges.child, edges.parent],
+        edge_errors=np.zeros(len(edges.child)),
+        root_frequencies=root,
+        root_errors=np.zeros(T),
+        r_hat=1.0,
+        obeying=obeying,
+        trees=draw_trees(state, *law, sums, n_trees),
+        exact=True,
+    )
+
+
+def _sampled(
+    edges: ListedEdges,
+    exact: OutTreeDistribution,
+    tried: Ints,  # (n, T) trees without the limit
+    obeying: NDArray[np.bool_],  # (n,)
+    most: int,
+    n_batch: int,
+    chains: int,
+    rng: np.random.Generator,
+) -> LimitedTrees:
+    """Return the frequencies in Markov chains."""
+    lists = _Lists.of(edges, exact.roots, most)
     starts = tried[np.argsort(~obeying, kind="stable")[:chains]]
     per_batch = np.zeros((chains, _BATCHES, len(edges.child)))
     roots_per_batch = np.zeros((chains, _BATCHES, exact.n_records))
@@ -228,8 +285,12 @@ def _summary(batches: Floats, size: int) -> tuple[Floats, Floats, float]:
     chains, n_batches, width = batches.shape
     mean = batches.mean(axis=(0, 1))
     spread = batches.reshape(chains * n_batches, width).var(axis=0, ddof=1)
-    error = np.sqrt(spread / (chains * n_batches))
     halves = batches.reshape(2 * chains, n_batches // 2, width).mean(axis=1)
+    # Batches of a chain that has not moved on look alike: what its halves differ from those of
+    # the others counts then.
+    apart = halves.var(axis=0, ddof=1) / len(halves)
+    error = np.sqrt(np.maximum(spread / (chains * n_batches), apart))
+    error = np.maximum(error, 1.0 / (chains * n_batches * size))  # never seen is not never
     length = size * n_batches // 2
     within = (halves * (1 - halves)).mean(axis=0) * length / max(length - 1, 1)
     between = halves.var(axis=0, ddof=1)

@@ -206,11 +206,119 @@ def exchange_places(state, lists, tree, moved, u, w):
 
 
 @compiled
+def _owner(parent, three, v):
+    """Return which of three records v is or descends from, the nearest above; 3 if none."""
+    while v >= 0:
+        for i in range(3):
+            if v == three[i]:
+                return i
+        v = parent[v]
+    return 3
+
+
+@compiled
+def _room(lists, tree, three, v):
+    """Return how many children v can have beside those that are not among the three."""
+    held = tree.children[v]
+    for i in range(3):
+        if tree.parent[three[i]] == v:
+            held -= 1
+    return lists.most - held
+
+
+@compiled
+def redraw_three(state, lists, tree, three):
+    """Draw the parents of three records anew at once, given all others; accept or go back.
+
+    Without the three edges the tree falls into the parts below each of the three and the rest. How
+    the parts are joined is drawn from all 4³ ways that leave no circle, then each edge among those
+    that join the two parts and lead to a record with room. That is the law itself, but for records
+    that got more of the three than they have room for: then all stays as it was. Which three are
+    redrawn must not depend on the tree. With at most one child this is the shortest move between
+    paths that keeps their direction.
+    """
+    start, to, log_weight, log_root = lists.start, lists.to, lists.log_weight, lists.log_root
+    edge, parent, children = tree.edge, tree.parent, tree.children
+    if three[0] == three[1] or three[0] == three[2] or three[1] == three[2]:
+        return
+    among = False  # whether the root of a single tree is one of the three
+    for i in range(3):
+        among = among or parent[three[i]] < 0
+    # Log-weights of hanging part i below part j, below the rest (3), or of being a root (4).
+    way = np.full((3, 5), -np.inf)
+    for i in range(3):
+        for e in range(start[three[i]], start[three[i] + 1]):
+            j = _owner(parent, three, to[e])
+            if j != i and _room(lists, tree, three, to[e]) > 0:
+                way[i, j] = np.logaddexp(way[i, j], log_weight[e])
+        if lists.forest or among:
+            way[i, 4] = log_root[three[i]]
+    terms = np.full(125, -np.inf)
+    best = -np.inf
+    for code in range(125):
+        a, b, c = code // 25, code // 5 % 5, code % 5
+        ends = (a, b, c)
+        n_roots = (a == 4) + (b == 4) + (c == 4)
+        if not lists.forest and among and n_roots != 1:
+            continue
+        circle = False
+        for i in range(3):
+            j = i
+            for _ in range(3):
+                if j < 3:
+                    j = ends[j]
+            circle = circle or j < 3
+        if not circle:
+            terms[code] = way[0, a] + way[1, b] + way[2, c]
+            best = max(best, terms[code])
+    total = 0.0
+    for code in range(125):
+        total += math.exp(terms[code] - best)
+    left = uniform(state) * total
+    chosen = -1
+    for code in range(125):
+        if terms[code] > -np.inf and left >= 0.0:
+            chosen = code
+            left -= math.exp(terms[code] - best)
+    ends = (chosen // 25, chosen // 5 % 5, chosen % 5)
+    new = np.full(3, -1)
+    for i in range(3):
+        if ends[i] == 4:
+            continue
+        left = uniform(state)
+        for e in range(start[three[i]], start[three[i] + 1]):
+            v = to[e]
+            possible = log_weight[e] > -np.inf and _owner(parent, three, v) == ends[i]
+            if left >= 0.0 and possible and _room(lists, tree, three, v) > 0:
+                new[i] = e
+                left -= math.exp(log_weight[e] - way[i, ends[i]])
+    for i in range(3):
+        if new[i] >= 0:
+            taken = 0
+            for j in range(3):
+                taken += new[j] >= 0 and to[new[j]] == to[new[i]]
+            if taken > _room(lists, tree, three, to[new[i]]):
+                return
+    for i in range(3):
+        _hang(edge, parent, children, to, three[i], new[i])
+
+
+@compiled
+def _near(state, lists, u):
+    """Return a record that u may descend from, or any."""
+    count = lists.start[u + 1] - lists.start[u]
+    if count > 0 and uniform(state) < 0.5:
+        return lists.to[lists.start[u] + int(uniform(state) * count)]
+    return int(uniform(state) * len(lists.log_root))
+
+
+@compiled
 def sweep(state, lists, price, work, moved, tree, n_sweeps, counts, root_counts):
     """Make ``n_sweeps`` rounds of one move of each kind per record, counting edges after each."""
     forest = lists.forest
     edge, parent = tree.edge, tree.parent
     n = len(parent)
+    three = np.empty(3, dtype=np.intp)
     for _ in range(n_sweeps):
         for _ in range(n):
             u, w = int(uniform(state) * n), int(uniform(state) * n)
@@ -223,6 +331,10 @@ def sweep(state, lists, price, work, moved, tree, n_sweeps, counts, root_counts)
                 x = parent[u] if kind < 0.125 else w if kind < 0.25 else -1
                 if x >= 0:
                     exchange_places(state, lists, tree, moved, u, x)
+                if kind > 0.5 and n > 2:  # rare too: it looks at three lists of parents
+                    three[0], three[1] = u, _near(state, lists, u)
+                    three[2] = _near(state, lists, three[1])
+                    redraw_three(state, lists, tree, three)
         for u in range(n):
             if edge[u] >= 0:
                 counts[edge[u]] += 1

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outtrees._common.arguments import check_edge_marginals, check_records
+from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
@@ -120,7 +121,7 @@ class Posterior(ABC):
         X = check_records(X, type(self).__name__, allows_missing=self.allows_missing, min_rows=2)
         self._check_values(X, "X")
         as_generator(random_state)  # refuses a wrong one even where none is needed
-        return self._start(X, random_state)
+        return self._start(X[record_order(X)], random_state)
 
     def expected_log_conditional(self, children: ArrayLike, parents: ArrayLike) -> Array:
         """Return E_q[log p(child u | parent v, θ)], shape (n, m): the paper's log β (section 6).
