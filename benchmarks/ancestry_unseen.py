@@ -25,12 +25,13 @@ from typing import Any
 import numpy as np
 
 from outtrees import Ancestry
+from outtrees.records import read_records
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ancestry"
 DATES = {"Date", "date_symptoms", "days_uncertain", "birth", "last"}
 # Published: measles 11.7 days (Vink, Bootsma & Wallinga 2014), sd of the same order as their
 # estimates; rabies in dogs: lognormal, mean and sd of Mancy et al. 2022.
-MEASLES = {"waiting_mean": 11.7, "waiting_sd": 2.0}
+MEASLES = {"waiting_mean": 11.7, "waiting_sd": 2.0, "kinds": {"import": "introduction"}}
 RABIES = {"waiting_mean": 27.7, "waiting_sd": 34.8, "waiting_law": "lognormal"}
 
 
@@ -79,7 +80,11 @@ def embryo() -> tuple[dict[str, list[Any]], dict[str, str]]:
 
 TABLES: dict[str, dict[str, tuple[Any, dict[str, Any], dict[str, Any]]]] = {
     "decide": {
-        "measles short": (lambda: measles("short"), {}, MEASLES),
+        "measles short": (
+            lambda: measles("short"),
+            {},
+            {**MEASLES, "coordinates": {"Cens_tract": "measles_counties/regions_short.csv"}},
+        ),
         "rabies 2006-2008": (lambda: rabies("2006", "2008"), {}, RABIES),
         "cells EGF 3": (lambda: cells("EGF_3"), {}, {}),
     },
@@ -90,7 +95,11 @@ TABLES: dict[str, dict[str, tuple[Any, dict[str, Any], dict[str, Any]]]] = {
         "rabies 2008-2010": (lambda: rabies("2008", "2010"), {}, RABIES),
         "rabies 2010-2016": (lambda: rabies("2010", "2016"), {}, RABIES),
         "worm embryo": (embryo, {}, {"until": "last", "kinds": {"birth": "date", "last": "date"}}),
-        "measles long": (lambda: measles("long"), {}, MEASLES),
+        "measles long": (
+            lambda: measles("long"),
+            {},
+            {**MEASLES, "coordinates": {"county": "measles_counties/regions_long.csv"}},
+        ),
     },
 }
 
@@ -149,13 +158,20 @@ def main() -> None:
             table, truth = read()
             if "--shuffled" in sys.argv:
                 table = shuffled(
-                    table, {"Date", "date_symptoms", "days_uncertain", "birth", "last"}
+                    table, {"Date", "import", "date_symptoms", "days_uncertain", "birth", "last"}
                 )
+            options = {**options}
+            files = {c: DATA / file for c, file in options.pop("coordinates", {}).items()}
             begin = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
-                    found = Ancestry(id=next(iter(table)), random_state=0, **options).fit(table)
+                    model = Ancestry(id=next(iter(table)), random_state=0, **options)
+                    found = model.fit(
+                        read_records(table, id=model.id, kinds=model.kinds, coordinates=files)
+                        if files
+                        else table
+                    )
                 except Exception as error:  # the table says what went wrong
                     print(f"| {name} | {run} | {type(error).__name__}: {error} |", flush=True)
                     continue

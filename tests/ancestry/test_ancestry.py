@@ -561,3 +561,18 @@ def test_a_data_frame_of_distances_is_joined_by_its_names():
         Ancestry(id="id").fit(table, distances=frame.rename(columns={"a": "e"}))
     with pytest.raises(RecordsError, match="1 are lacking"):
         Ancestry(id="id").fit(table, distances=frame.rename(columns={"a": "e"}, index={"a": "e"}))
+
+
+def test_new_records_have_the_uncertainty_of_their_own_dates():
+    """A column of half-widths is read of new records as it was of the fitted ones."""
+    days = [0, 4, 8, 12, 16, 20, 24, 28]
+    table = {"case": list("abcdefgh"), "onset": days, "days_uncertain": [0, 1, 0, 1, 0, 1, 0, 1]}
+    found = Ancestry(id="case", kinds={"onset": "date"}, waiting_mean=4.0, waiting_sd=1.0).fit(
+        table
+    )
+    exact, vague = (
+        found.place({"case": ["new"], "onset": [30], "days_uncertain": [width]}, min_support=0)
+        for width in (0, 9)
+    )
+    spread = [max(t["support"]) for t in (exact, vague)]
+    assert spread[1] < spread[0] - 0.1

@@ -141,3 +141,33 @@ def test_introductions_without_dates_make_several_roots(outtrees, tmp_path):
 )
 def test_introductions_that_cannot_be(refused, cases, options, words):
     assert words in refused("ancestry", cases[0] / "cases.csv", "--date", "onset", *options)
+
+
+def test_a_column_of_introductions_is_suggested_and_used(outtrees, tmp_path):
+    rows = [(f"c{i}", 3 * i, "yes" if i % 5 == 0 else "no") for i in range(12)]
+    write(tmp_path / "t.csv", ["case", "onset", "imported"], rows)
+    wait = ("--waiting-mean", 5, "--waiting-sd", 2, "--json")
+    result = outtrees("ancestry", tmp_path / "t.csv", *wait)
+    assert "pass --introduction-column 'imported'" in result.stderr
+    result = outtrees("ancestry", tmp_path / "t.csv", *wait, "--introduction-column", "imported")
+    assert "pass --introduction-column" not in result.stderr
+    found = json.loads(result.stdout)["parents"]
+    sure = {row["child"] for row in found if row["parent"] is None and row["support"] > 0.999}
+    assert sure >= {"c0", "c5", "c10"}
+
+
+def test_coordinates_of_tracts(outtrees, refused, tmp_path):
+    rng = np.random.default_rng(0)
+    where = {f"t{i}": rng.uniform(0, 100, 2).round(2) for i in range(10)}
+    rows = [(f"c{i}", 3 * i, f"t{i % 10}") for i in range(20)]
+    write(tmp_path / "t.csv", ["case", "onset", "tract"], rows)
+    write(tmp_path / "tracts.csv", ["tract", "x", "y"], [(k, *xy) for k, xy in where.items()])
+    result = outtrees(
+        "ancestry", tmp_path / "t.csv", "--waiting-mean", 5, "--waiting-sd", 2,
+        "--coordinates", f"tract={tmp_path / 'tracts.csv'}",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "tract: coordinates from tracts.csv (x, y)" in result.stdout
+    assert "one-to-one with 'place of tract'" in result.stdout
+    said = refused("ancestry", tmp_path / "t.csv", "--coordinates", "tracts.csv")
+    assert "--coordinates must be COLUMN=FILE" in said

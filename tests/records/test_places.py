@@ -91,3 +91,53 @@ def test_places_asked_for():
 def test_refused_places(table, options, message):
     with pytest.raises(RecordsError, match=message):
         read_records(table, **options)
+
+
+# Coordinates of the values of a column ---------------------------------------------------------
+
+TRACTS = {
+    "region": ["t1", "t2", "t3"],
+    "people": [5, 6, 7],
+    "long": [-84, -83, -82],
+    "lat": [40] * 3,
+}
+CASES = {"case": ["a", "b", "c"], "tract": ["t2", "t1", "t2"]}
+
+
+def test_values_of_a_column_have_coordinates():
+    records = read_records(CASES, coordinates={"tract": TRACTS})
+    place = records.column("place of tract")
+    assert place.kind == "place"
+    assert place.projected
+    assert place.text == ("40, -83", "40, -84", "40, -83")
+    assert any("tract: coordinates from" in note for note in records.notes)
+
+
+def test_a_column_of_the_same_name_holds_the_values():
+    located = {"x": [1.0, 2.0], "y": [3.0, 4.0], "tract": ["t1", "t2"]}
+    place = read_records(CASES, coordinates={"tract": located}).column("place of tract")
+    np.testing.assert_array_equal(place.values, [[2, 4], [1, 3], [2, 4]])
+
+
+def test_values_without_coordinates_are_unknown_or_refused():
+    cases = {"case": list("abcd"), "tract": ["t2", "t1", "t9", ""]}
+    records = read_records(cases, coordinates={"tract": TRACTS})
+    assert records.column("place of tract").missing.tolist() == [False, False, True, True]
+    assert any("none for 't9'" in note for note in records.notes)
+    with pytest.raises(RecordsError, match="coordinates for 1 of 3 cells of 'tract', and none for"):
+        read_records(
+            CASES, coordinates={"tract": {"region": ["t1", "T2"], "x": [1, 2], "y": [3, 4]}}
+        )
+
+
+@pytest.mark.parametrize(
+    ("column", "located", "words"),
+    [
+        ("county", TRACTS, "has no column 'county'"),
+        ("tract", {"region": ["t1"], "people": [5]}, "must have coordinates beside 'region'"),
+        ("tract", {"r": ["t1", "t1"], "x": [1, 2], "y": [1, 2]}, "'t1' has two rows"),
+    ],
+)
+def test_coordinates_that_cannot_be_used(column, located, words):
+    with pytest.raises(RecordsError, match=words):
+        read_records(CASES, coordinates={column: located})

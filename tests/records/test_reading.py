@@ -336,3 +336,46 @@ def test_quotation_marks_that_are_letters(tmp_path):
         read_records(path)
     records = read_records(path, kinds={"size": "categorical"}, quotes=False)
     assert records.column("size").text == ('6"', '"6', "6", "7")
+
+
+# Introductions -------------------------------------------------------------------------------
+
+
+def imports(**more):
+    return {
+        "case": list("abcdef"),
+        "onset": [f"2020-03-0{d}" for d in range(1, 7)],
+        "import": ["True", "False", "False", "True", "", "False"],
+        **more,
+    }
+
+
+def test_yes_and_no_called_import_is_suggested_never_used():
+    records = read_records(imports())
+    assert records.known_parents == {}
+    assert [column.name for column in records.columns] == ["onset"]
+    assert "kind introduction (--introduction-column)" in records.describe()
+    other = read_records(imports(imported_from=list("xyxyxy")))
+    assert other.column("imported_from").kind == "categorical"  # not yes or no
+
+
+def test_introductions_are_known_roots():
+    records = read_records(imports(), kinds={"import": "introduction"})
+    assert dict(records.known_parents) == {0: -1, 3: -1}
+    assert "2 introductions" in records.describe()
+    both = read_records(
+        imports(parent=["", "a", "", "root", "a", ""]), kinds={"import": "introduction"}
+    )
+    assert dict(both.known_parents) == {0: -1, 1: 0, 3: -1, 4: 0}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"import": ["yes", "no", "maybe", "no", "no", "no"]}, "must be marked yes.*got 'maybe'"),
+        ({"parent": ["", "a", "", "a", "", ""]}, "marked as an introduction, but has a known"),
+    ],
+)
+def test_introductions_that_cannot_be(more, words):
+    with pytest.raises(RecordsError, match=words):
+        read_records(imports(**more), kinds={"import": "introduction"})

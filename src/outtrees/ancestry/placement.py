@@ -18,6 +18,7 @@ from outtrees.models.columns import Contacts, Drift, GroupedDrift, Waiting
 from outtrees.models.columns.grouped_drift import with_groups
 from outtrees.records import Column, Records, read_records
 from outtrees.records.column import counted
+from outtrees.records.evidence import with_uncertainty
 from outtrees.records.numbers import is_number
 from outtrees.records.places import project
 
@@ -107,15 +108,18 @@ def read_like(
 ) -> Records:
     """Return the records of a table, read with the kinds of the fitted records."""
     kinds = {column.name: column.kind for column in old.columns if column.kind != "place"}
+    vague = [name for name, role, _ in old.roles if role == "uncertainty"]
     for name, role, _ in old.roles:
         if role != "id":
             kinds[name] = "group" if role == "group" else "ignore"
+    kinds |= dict.fromkeys(vague, "continuous")
     if isinstance(table, (str, os.PathLike)):
         present = set(kinds) - {"sequence"}  # a file must have the same columns
     else:
         present = {str(name) for name in getattr(table, "columns", table)}
     kinds = {name: kind for name, kind in kinds.items() if name in present}
-    return read_records(table, id=id, kinds=kinds, sequences=sequences, unsequenced=unsequenced)
+    new = read_records(table, id=id, kinds=kinds, sequences=sequences, unsequenced=unsequenced)
+    return with_uncertainty(new, known=vague)
 
 
 def values_like(posterior: Posterior, new: Records, dates: DateOptions) -> list[Array]:

@@ -83,6 +83,11 @@ _columns = together(
         "--parent-column", metavar="COLUMN", help="Column of known parents; empty where unknown."
     ),
     click.option(
+        "--introduction-column",
+        metavar="COLUMN",
+        help="Column that says yes where a record is known to have no parent in the table.",
+    ),
+    click.option(
         "--group",
         metavar="COLUMN",
         help="Column of groups; parents are in the group of their child.",
@@ -91,6 +96,13 @@ _columns = together(
         "--place-end",
         metavar="X,Y",
         help="Columns of the place at which each record ended, if --place is where it began.",
+    ),
+    click.option(
+        "--coordinates",
+        metavar="COLUMN=FILE",
+        multiple=True,
+        help="Table of where the values of a column lie: the values, and lat and lon, or x and y. "
+        "May be repeated.",
     ),
     click.option(
         "--no-tracks",
@@ -383,6 +395,7 @@ def _roles(options: Mapping[str, Any]) -> dict[str, Any]:
         "categorical": options["censored"],
         "label": options["label"],
         "parent": options["parent_column"],
+        "introduction": options["introduction_column"],
         "group": options["group"],
     }
 

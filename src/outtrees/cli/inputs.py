@@ -73,6 +73,20 @@ def asked_places(places: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
+def _coordinates(texts: Iterable[str]) -> dict[str, str]:
+    """Return column → file from texts such as "tract=tracts.csv"."""
+    found: dict[str, str] = {}
+    for text in texts:
+        column, equals, path = text.partition("=")
+        if not equals or not column or not path:
+            raise CommandError(
+                f"--coordinates must be COLUMN=FILE; got {text!r}. Write for example "
+                "--coordinates tract=tracts.csv"
+            )
+        found[column.strip()] = path
+    return found
+
+
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -102,6 +116,7 @@ def load_records(options: Mapping[str, Any], unique_within: str = "table", **rol
         sheet=options["sheet"],
         places=places,
         place_end=_names(options.get("place_end") or ""),
+        coordinates=_coordinates(options.get("coordinates") or ()),
         tracks=options.get("tracks", False),
         missing=(*MISSING, *options["na"]),
         unique_within=unique_within,
@@ -129,6 +144,12 @@ def tell_records(screen: Screen, records: Records) -> None:
             screen.say(
                 f"{counted(column.n_missing, 'record')} without a sequence: all sites of "
                 f"{column.name!r} count as unread there"
+            )
+    for name, role, reason in records.roles:
+        if role == "ignored" and "--introduction-column" in reason:
+            screen.warn(
+                f"column {name!r} is not used; if yes in it means that a record was brought in "
+                f"from elsewhere, pass --introduction-column {name!r}"
             )
     for name, date in _rising(records):
         screen.warn(

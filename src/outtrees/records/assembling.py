@@ -8,16 +8,26 @@ from outtrees.errors import Option, RecordsError
 from outtrees.records.column import KINDS, ROLES, Column, first_ten, quoted
 from outtrees.records.frames import IN_MEMORY
 from outtrees.records.kinds import infer_kind, make_column
-from outtrees.records.names import names_records, words
+from outtrees.records.names import names_introductions, names_records, words
 from outtrees.records.numbers import is_number
 from outtrees.records.places import find_ends, find_places, is_geographic, read_place
 from outtrees.records.records import Records
-from outtrees.records.relations import check_groups, read_groups, read_parents
+from outtrees.records.relations import (
+    are_yes_or_no,
+    check_groups,
+    read_groups,
+    read_introductions,
+    read_parents,
+)
 from outtrees.records.sequences import check_unique
 from outtrees.records.table import Table
 from outtrees.records.tracks import find_tracks
 
 _IDENTITIES = "holds identities; if these are known parents: kind parent (--parent-column)"
+_INTRODUCTIONS = (
+    "says yes or no; if yes means brought in from elsewhere: kind introduction "
+    "(--introduction-column)"
+)
 _PARENT_WORDS = {"parent", "mother", "father", "infector", "ancestor", "biter", "advisor"}
 _NOBODY = ("0", "0.0", "-1", "-1.0")  # what stands for an unknown parent where parents are numbers
 _PARENT_NAMES = ("parent", "known_parent", "known parent")
@@ -81,6 +91,8 @@ def from_table(
             parents = read_parents(table, name, column, ids, missing, homes)
         elif kind == "group":
             group_names, groups = read_groups(table, name, column, missing)
+    for name in (name for name, role, _ in roles if role == "introduction"):
+        parents = read_introductions(table, name, cells[name], missing, parents)
     if groups is not None:
         check_groups(parents, groups, ids, table)
     return Records(
@@ -108,7 +120,7 @@ def check_kinds(asked: Mapping[str, str]) -> None:
                 f"the kind of column {quoted(name)} is expected to be one of "
                 f"{', '.join(KINDS + ROLES)}, but got {kind!r}"
             )
-    for role in ("id", "parent", "group"):
+    for role in ("id", "parent", "introduction", "group"):
         names = [name for name, kind in asked.items() if kind == role]
         if len(names) > 1:
             raise RecordsError(
@@ -256,6 +268,8 @@ def _kind(
         if found <= {*ids, *(f"{i}.0" for i in ids), "root"}:
             return "parent", f"called {name}, holds identities"
     kind, reason = infer_kind(name, cells, present)
+    if names_introductions(name) and are_yes_or_no(cells[row] for row in present):
+        return "ignore", _INTRODUCTIONS  # no attribute that a child could have from its parent
     if kind in KINDS and _holds_identities(name, [cells[row] for row in present], ids):
         return "ignore", _IDENTITIES
     return kind, reason

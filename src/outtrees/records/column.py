@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 KINDS = ("continuous", "categorical", "count", "date", "sequence", "place", "label")
 # What a column can be besides: these do not become a Column.
-ROLES = ("ignore", "parent", "group", "id")
+ROLES = ("ignore", "parent", "introduction", "group", "id")
 _EPOCH = date(1970, 1, 1)
 
 

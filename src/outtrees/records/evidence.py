@@ -51,7 +51,7 @@ def as_evidence(records: Records, aside: Collection[str | None] = ()) -> Records
     """
     stay = {name for name in (*aside, records.until) if name is not None}
     records = _one_date(records, stay)
-    records = _with_uncertainty(records, stay)
+    records = with_uncertainty(records, stay)
     return _each_once(records, stay)
 
 
@@ -86,12 +86,18 @@ def _ends(begin: Column, end: Column) -> bool:
     return bool(known.any() and (last[known] >= first[known]).all())
 
 
-def _with_uncertainty(records: Records, stay: Collection[str]) -> Records:
-    """Return the records with a column of half-widths moved to the dates that it is about."""
+def with_uncertainty(
+    records: Records, stay: Collection[str] = (), known: Collection[str] = ()
+) -> Records:
+    """Return the records with a column of half-widths moved to the dates that it is about.
+
+    Found by its name, or among the `known` ones.
+    """
     dates = [c for c in records.columns if c.kind == "date" and c.name not in stay]
     for column in records.columns:
         named = {"uncertain", "uncertainty"} & set(words(column.name))
-        if not named or len(dates) != 1 or _protected(column, stay):
+        meant = column.name in known or (named and not _protected(column, stay))
+        if not meant or len(dates) != 1:
             continue
         cells = [cell or "0" for cell in column.text]
         if column.values.shape[1] != 1 or not all(is_number(cell) for cell in cells):

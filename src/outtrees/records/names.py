@@ -43,6 +43,7 @@ _WHEN = word_set(
 _DATES_BY_THEMSELVES = (["onset"], ["symptoms"], ["dates"], ["birth"], ["born"])
 _MOMENTS = ("day", "time", "week", "month", "year")
 _AGES = ("age", "ages")
+_BROUGHT = ("import", "introduc")
 
 
 def words(name: str) -> list[str]:
@@ -80,6 +81,17 @@ def names_records(name: str) -> bool:
     """Return whether numbers of this name that all differ are likely to name the records."""
     found = words(name)
     return not _IDENTITIES.isdisjoint(found) and _QUANTITIES.isdisjoint(found)
+
+
+def names_introductions(name: str) -> bool:
+    """Return whether yes in a column of this name is likely to mean: brought in from elsewhere.
+
+    Examples
+    --------
+    >>> [names_introductions(name) for name in ("import", "Imported case", "introduced", "port")]
+    [True, True, True, False]
+    """
+    return any(word.startswith(_BROUGHT) for word in words(name))
 
 
 def names_age(name: str) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from outtrees.errors import RecordsError
-from outtrees.records.column import Array, quoted
+from outtrees.records.column import Array, first_ten, quoted
 from outtrees.records.names import words
 from outtrees.records.numbers import as_numbers, first_not
 from outtrees.records.table import Table
@@ -136,6 +137,59 @@ def _axis(name: str) -> tuple[str, tuple[str, ...]]:
     if len(at) != 1:
         return "", ()
     return _AXIS[parts[at[0]]], tuple(part for i, part in enumerate(parts) if i != at[0])
+
+
+def with_coordinates(
+    table: Table, column: str, located: Table, missing: frozenset[str]
+) -> tuple[Table, tuple[str, ...], str]:
+    """Return the table with the coordinates of a column's values, their columns, and a sentence.
+
+    `located` holds the values in a column of the same name, or in its first one.
+    """
+    if column not in table.names:
+        raise RecordsError(
+            f"{table.title} has no column {quoted(column)} whose values could have coordinates; "
+            f"its columns are {first_ten(table.names)}"
+        )
+    key = located.names.index(column) if column in located.names else 0
+    axes = next(
+        iter(find_places(n for c, n in enumerate(located.names) if c != key).values()), None
+    )
+    if axes is None:
+        raise RecordsError(
+            f"{located.title} must have coordinates beside {quoted(located.names[key])}, in "
+            f"columns such as lat and lon, or x and y; got {first_ten(located.names)}. Rename them"
+        )
+    row_of: dict[str, int] = {}
+    for row, cell in enumerate(located.cells[key]):
+        if row_of.setdefault(cell, row) != row:
+            raise located.error(
+                row, located.names[key], f"{quoted(cell)} has two rows of coordinates; keep one"
+            )
+    cells = table.cells[table.names.index(column)]
+    rows = [row_of.get(cell, row_of.get(cell.removesuffix(".0"))) for cell in cells]
+    there = [cell for cell in cells if cell not in missing]
+    lost = [c for c, row in zip(cells, rows, strict=True) if row is None and c not in missing]
+    if 2 * len(lost) > len(there):
+        raise RecordsError(
+            f"{located.title} has coordinates for {len(there) - len(lost)} of {len(there)} cells "
+            f"of {quoted(column)}, and none for {first_ten(sorted(set(lost))[:3])}; name places as "
+            "the table does"
+        )
+    names = tuple(_free(name, table.names) for name in axes)
+    new = tuple(
+        ["" if row is None else located.cells[located.names.index(name)][row] for row in rows]
+        for name in axes
+    )
+    sentence = f"{column}: coordinates from {located.title} ({', '.join(axes)})"
+    if lost:
+        sentence += f", none for {first_ten(sorted(set(lost)))}"
+    joined = replace(table, names=(*table.names, *names), cells=(*table.cells, *new))
+    return joined, names, sentence
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    return _free(f"{name}_", taken) if name in taken else name
 
 
 class Place(NamedTuple):

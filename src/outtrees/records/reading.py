@@ -22,6 +22,7 @@ from outtrees.records.joining import (
     read_characters,
     read_sequences,
 )
+from outtrees.records.places import with_coordinates
 from outtrees.records.records import Records
 from outtrees.records.table import Table, read_delimited
 
@@ -40,6 +41,7 @@ def read_records(
     place_end: Sequence[str] = (),
     tracks: bool = True,
     day_first: bool | None = None,
+    coordinates: Mapping[str, Any] | None = None,
     missing: Iterable[str] = MISSING,
     unique_within: str = "table",
     sheet: str | None = None,
@@ -65,8 +67,9 @@ def read_records(
     kinds : mapping of str to str, optional
         From a column to what it is: "continuous", "categorical", "count", "date", "sequence",
         "place", "label" (a category to be predicted), "parent" (identity of the known parent,
-        "root" if there is none, empty if unknown), "group" (only records of the same group can be
-        related), "ignore". Columns not named get a kind by the rules below.
+        "root" if there is none, empty if unknown), "introduction" (yes where a record is known to
+        have no parent among the records), "group" (only records of the same group can be related),
+        "ignore". Columns not named get a kind by the rules below.
     sequences : path or mapping, optional
         Aligned FASTA or NEXUS, or identity → text ("" for a record without), joined by identity:
         to the name as it is, to the first word of a FASTA header or what stands in it before the
@@ -91,6 +94,9 @@ def read_records(
         see `outtrees.records.tracks.find_tracks`. A note says that it did.
     day_first : bool, optional
         Whether 05/03/2020 is in March (or in May), where no cell of its column shows it.
+    coordinates : mapping of str to path, data frame or mapping, optional
+        From a column, such as tract, to a table of where its values lie: its values in a column of
+        the same name, or in the first one, and coordinates in columns called as above.
     missing : iterable of str
         Cells that mean "not known".
     unique_within : {"table", "group"}
@@ -113,7 +119,8 @@ def read_records(
     1. "parent" or "known_parent", all cells identities: parent. Another column of which more than
        half of the cells are identities of records, if it is text, or numbers and "parent",
        "mother", "infector", "biter", … is a word of its name: ignored, for true parents would be
-       read off instead of found.
+       read off instead of found. Yes and no in a column called for example import or introduced:
+       ignored, with the advice to give it the kind "introduction".
     2. No value, or one only: ignored.
     3. All cells calendar dates (2020-03-05, 2020-03-05T10:00, 2020-03, 05.03.2020): date.
     4. All cells numbers: date if the name says when (date, onset, day, sampling_time, …);
@@ -170,9 +177,16 @@ def read_records(
     else:
         check_columns(asked, [*contents.names, *names], contents.title)
         where = dict(places or {})
+        notes: tuple[str, ...] = ()
+        for column, given in (coordinates or {}).items():
+            located = read_text(given, encoding=encoding, quotes=quotes, max_bytes=max_bytes)
+            contents, axes, note = with_coordinates(contents, column, located, absent)
+            where[f"place of {column}"] = axes
+            notes += (note,)
         records = from_table(
             contents, id, asked, where, absent, unique_within, place_end, tracks, day_first
         )
+        records = replace(records, notes=records.notes + notes)
     if found is None:
         return records
     hint = _id_hint(contents, found.names) if isinstance(contents, Table) else ""

@@ -31,7 +31,7 @@ class Records:
     provenance : mapping of str to str
         From the name of each input file, without its folder, to its sha256.
     roles : tuple of (column, role, reason)
-        The columns that became identities, parents or groups, or were ignored.
+        The columns that became identities, parents, introductions or groups, or were ignored.
     group_names : tuple of str
     until : str or None
         The column of dates that says when records ended, if the table was made to say so.
@@ -135,6 +135,9 @@ class Records:
             roots = sum(parent < 0 for parent in self.known_parents.values())
             known = len(self.known_parents)
             return f"{known - roots} known, {roots} roots", str(len(self) - known)
+        if role == "introduction":
+            roots = sum(parent < 0 for parent in self.known_parents.values())
+            return counted(roots, "introduction"), ""
         if role == "group" and self.groups is not None:
             return f"{len(np.unique(self.groups))} groups", "0"
         return "", ""

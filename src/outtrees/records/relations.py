@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,38 @@ def read_parents(
             f"{first_ten([ids[row] for row in circle])}; correct one of them",
         )
     return parents
+
+
+YES = frozenset({"1", "1.0", "true", "yes", "y", "t"})
+NO = frozenset({"0", "0.0", "false", "no", "n", "f"})
+
+
+def are_yes_or_no(cells: Iterable[str]) -> bool:
+    """Return whether all cells say yes or no, and some say each."""
+    found = {cell.lower() for cell in cells}
+    return found <= YES | NO and not found.isdisjoint(YES) and not found.isdisjoint(NO)
+
+
+def read_introductions(
+    table: Table, name: str, cells: list[str], missing: frozenset[str], parents: dict[int, int]
+) -> dict[int, int]:
+    """Return the known parents and, with parent −1, the records of which the column says yes."""
+    known = dict(parents)
+    for row, cell in enumerate(cells):
+        if cell in missing or cell.lower() in NO:
+            continue
+        if cell.lower() not in YES:
+            raise table.error(
+                row,
+                name,
+                f"an introduction must be marked yes, and other records no; got {quoted(cell)}. "
+                "Write yes, no, or nothing",
+            )
+        if known.setdefault(row, -1) >= 0:
+            raise table.error(
+                row, name, "the record is marked as an introduction, but has a known parent"
+            )
+    return known
 
 
 def read_groups(
