@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import invwishart
 
-from outtrees.imputation.statistics import PosteriorDraw, draw_covariance
 from outtrees.models import CategoricalMutation, GaussianMutation, MixtureMutation
+from outtrees.models.covariance import InverseWishart
 from outtrees.models.regression import PairMoments
 
 N_DRAWS = 600
@@ -24,7 +24,8 @@ def within(draws, expected, errors=4.5):
 def test_covariances_have_the_inverse_wishart_law(kind):
     rng = np.random.default_rng(0)
     scatter = np.array([[9.0, 3.0], [3.0, 5.0]]) if kind == "full" else np.diag([9.0, 9.0])
-    draws = np.array([draw_covariance(scatter, 12.0, kind, rng) for _ in range(N_DRAWS)])
+    law = InverseWishart(kind, 12.0, scatter)
+    draws = np.array([law.draw(rng) for _ in range(N_DRAWS)])
     if kind == "full":
         other = invwishart(12, scatter).rvs(N_DRAWS, random_state=1)
         assert within(draws, invwishart(12, scatter).mean())
@@ -62,8 +63,8 @@ def test_gaussian_draws_scatter_around_the_best_fit(transition):
     _, parents, known = moments()
     part = GaussianMutation(transition=transition, prior_strength=0).start(parents)
     best = part._refit_moments(known)
-    rule = PosteriorDraw(np.random.default_rng(0))
-    draws = [rule.gaussian(part, known) for _ in range(N_DRAWS)]
+    rng = np.random.default_rng(0)
+    draws = [part._drawn(known, rng) for _ in range(N_DRAWS)]
     matrices = np.array([d.transition_matrix for d in draws])
     assert within(matrices, best.transition_matrix)
     if transition in ("identity", "zero"):
@@ -101,8 +102,8 @@ def test_no_links_leave_the_prior():
             )
         ],
     )
-    rule = PosteriorDraw(np.random.default_rng(0))
-    draws = [rule.gaussian(part, nothing).mutation_cov for _ in range(N_DRAWS)]
+    rng = np.random.default_rng(0)
+    draws = [part._drawn(nothing, rng).mutation_cov for _ in range(N_DRAWS)]
     assert within(draws, 20.0 * part.prior_cov / (20.0 - 2 - 1))
 
 
@@ -121,10 +122,10 @@ def test_stickiness_has_its_posterior():
     density /= trapezoid(density, grid)
     mean = trapezoid(grid * density, grid)
     spread = np.sqrt(trapezoid((grid - mean) ** 2 * density, grid))
-    rule = PosteriorDraw(np.random.default_rng(0))
+    rng = np.random.default_rng(0)
     draws = []
     for _ in range(2000):
-        part = rule.tables(part, [pairs])
+        part = part._drawn([np.pad(pairs, ((0, 1), (0, 1)))], rng)
         draws.append(part.stickiness[0])
     # Successive draws are correlated: as good as a third of their number at least.
     assert abs(np.mean(draws) - mean) < 4.5 * spread / np.sqrt(600)
@@ -135,12 +136,14 @@ def test_tables_and_weights_are_dirichlet():
     X = np.array([[0.0], [0.0], [1.0], [2.0]])
     part = CategoricalMutation(kind="full", prior_strength=3.0).start(X)
     pairs = np.array([[6.0, 1.0, 0.0], [2.0, 3.0, 0.0], [0.0, 1.0, 1.0]])
-    rule = PosteriorDraw(np.random.default_rng(0))
-    draws = [rule.tables(part, [pairs]).full_matrices[0] for _ in range(N_DRAWS)]
+    rng = np.random.default_rng(0)
+    draws = [
+        part._drawn([np.pad(pairs, ((0, 1), (0, 1)))], rng).full_matrices[0] for _ in range(N_DRAWS)
+    ]
     alpha = pairs + 1.0 + 3.0 * part.marginals[0][:, None]
     assert within(draws, alpha / alpha.sum(axis=0))
     mixture = replace(MixtureMutation(n_iid=2), weight_concentration=2.0)
     weights = np.exp(
-        [rule.log_weights(mixture, np.array([5.0, 0.0, 11.0])) for _ in range(N_DRAWS)]
+        [mixture._reweighed([], [5.0, 0.0, 11.0], rng).log_weights for _ in range(N_DRAWS)]
     )
     assert within(weights, np.array([7.0, 2.0, 13.0]) / 22.0)

@@ -13,6 +13,7 @@ from scipy import stats
 from outtrees.models import (
     BernoulliMutation,
     CategoricalMutation,
+    ColumnMutation,
     GaussianMutation,
     KernelMutation,
     MixtureMutation,
@@ -21,6 +22,9 @@ from outtrees.models import (
     ProductMutation,
     make_mutation,
 )
+from outtrees.models.columns import Counts, Drift, Reversion, Sticky
+
+from .angle import Angle
 
 T = 12
 
@@ -32,6 +36,9 @@ def column(kind, rng):
         return rng.normal(0.3, 1.2, T), grid, np.full(281, grid[1] - grid[0])
     if kind == "count":
         return rng.poisson(2.5, T).astype(float), np.arange(61.0), np.ones(61)
+    if kind == "angle":
+        grid = np.linspace(0.0, 2 * np.pi, 361)[:-1]
+        return rng.uniform(0, 2 * np.pi, T), grid, np.full(360, grid[1])
     levels = np.array(kind, dtype=float)
     return (
         np.concatenate([levels, rng.choice(levels, T - len(levels))]),
@@ -146,6 +153,11 @@ CASES = [
         (AB, "count", "real"),
     ),
     Case("columns", lambda: make_mutation("columns"), REAL2),
+    Case("column-sticky", lambda: ColumnMutation(Sticky(("a", "b", "c"))), ((0, 1, 2),)),
+    Case("column-counts", lambda: ColumnMutation(Counts()), ("count",)),
+    Case("column-reversion", lambda: ColumnMutation(Reversion()), REAL1),
+    Case("column-drift", lambda: ColumnMutation(Drift()), REAL2),
+    Case("column-angle", lambda: ColumnMutation(Angle()), ("angle",)),
     Case(
         "product-iid-in-mixture",
         lambda: MixtureMutation(
@@ -225,6 +237,48 @@ def _(m: BernoulliMutation, child, parent):
 def _(m: ProductMutation, child, parent):
     groups = zip(m.parts, m.groups, strict=True)
     return sum(slow_log_conditional(part, child[c], parent[c]) for part, (_, c) in groups)
+
+
+@slow_log_conditional.register
+def _(m: ColumnMutation, child, parent):
+    return slow_kernel(m.kernel, child, parent)
+
+
+@singledispatch
+def slow_kernel(kernel, child, parent):
+    """Return the log-density of one link between known cells, as the formulas read."""
+    raise NotImplementedError(type(kernel))
+
+
+@slow_kernel.register
+def _(kernel: Sticky, child, parent):
+    s, (a,), (b,) = kernel.stickiness, child, parent
+    return np.log(s * (a == b) + (1 - s) * kernel.marginal[int(a)])
+
+
+@slow_kernel.register
+def _(kernel: Counts, child, parent):
+    (x,), (y,), a = child, parent, kernel.survival
+    j = np.arange(min(x, y) + 1)
+    arrived = stats.poisson((1 - a) * kernel.mean).pmf(x - j)
+    return np.log(stats.binom(y, a).pmf(j) @ arrived)
+
+
+@slow_kernel.register
+def _(kernel: Reversion, child, parent):
+    mean = kernel.share * parent + kernel.step
+    return stats.norm(mean, np.sqrt(kernel.variance)).logpdf(child).sum()
+
+
+@slow_kernel.register
+def _(kernel: Drift, child, parent):
+    return stats.multivariate_normal(parent + kernel.mean_step, kernel.cov).logpdf(child)
+
+
+@slow_kernel.register
+def _(kernel: Angle, child, parent):
+    turns = child - parent + 2 * np.pi * np.arange(-30, 31)
+    return np.log(stats.norm(0, np.exp(kernel.log_spread)).pdf(turns).sum())
 
 
 @pytest.fixture(name="slow_log_conditional", scope="session")

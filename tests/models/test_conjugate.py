@@ -8,16 +8,21 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
+from outtrees.models import BernoulliMutation, ColumnMutation
+from outtrees.models.columns import Counts
 from outtrees.models.conjugate import (
     CategoricalPosterior,
     GaussianPosterior,
     KernelPosterior,
     MixturePosterior,
+    PointPosterior,
     PoissonPosterior,
     ProductPosterior,
     make_posterior,
 )
-from outtrees.models.conjugate.inverse_wishart import InverseWishart
+from outtrees.models.covariance import InverseWishart
+
+from .angle import Angle
 
 RNG = np.random.default_rng(0)
 REALS = RNG.normal(size=(12, 2)) @ np.array([[1.0, 0.5], [0.0, 2.0]]) + [3.0, -1.0]
@@ -40,6 +45,9 @@ PLAIN = {
     "kernel-spherical": (KernelPosterior(n_landmarks=5, covariance="spherical"), REALS),
     "kernel-polynomial": (KernelPosterior("polynomial", degree=2), REALS),
     "categorical-full": (CategoricalPosterior("full"), CODES),
+    "points-bernoulli": (PointPosterior(BernoulliMutation(), 50), 1.0 * (CODES > 0)),
+    "points-counts": (PointPosterior(ColumnMutation(Counts()), 50), COUNTS[:, :1]),
+    "points-angle": (PointPosterior(ColumnMutation(Angle()), 50), np.mod(REALS[:, :1], 6.28)),
     "product": (
         ProductPosterior(
             [
@@ -278,7 +286,7 @@ def test_the_root_of_a_draw_follows_its_record():
         (lambda: ProductPosterior([(GaussianPosterior(), [0])]).start(REALS), "knows 1 columns"),
         (lambda: GaussianPosterior().kl(), "has no priors yet"),
         (lambda: GaussianPosterior().start(REALS).with_statistics([1.0]), "finite statistics"),
-        (lambda: make_posterior("gausian"), "expected to be a Posterior or one of"),
+        (lambda: make_posterior("gausian"), "must be a Posterior, a Mutation or one of"),
     ],
 )
 def test_refusals(make, message):

@@ -21,7 +21,7 @@ from outtrees.models.columns import (
     Substitution,
     Waiting,
 )
-from outtrees.models.columns.grouped_drift import with_groups
+from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_matrix
 
 Array = NDArray[np.float64]

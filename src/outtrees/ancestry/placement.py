@@ -15,7 +15,7 @@ from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import RecordsError
 from outtrees.io.tables import Table
 from outtrees.models.columns import Contacts, Drift, GroupedDrift, Waiting
-from outtrees.models.columns.grouped_drift import with_groups
+from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_records
 from outtrees.records.column import counted
 from outtrees.records.evidence import with_uncertainty

@@ -25,6 +25,7 @@ from outtrees.bayes.evidence import (
 from outtrees.bayes.importance import (
     ImportanceSample,
     importance_sample,
+    parameter_quantiles,
     trees_given,
 )
 from outtrees.bayes.stacking import default_families, stack_posteriors
@@ -50,7 +51,6 @@ from outtrees.models.conjugate import (
     Posterior,
     make_posterior,
 )
-from outtrees.models.conjugate.parameters import parameter_quantiles
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.weights import Ints
 
@@ -79,10 +79,11 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    mutation : str or Posterior, default="gaussian"
+    mutation : str, Posterior or Mutation, default="gaussian"
         How a child differs from its parent: "gaussian", "parzen", "iid", "kernel" (a smooth
         function of the parent), "mixture", "columns" (each column by itself), "categorical",
-        "poisson", or a posterior from `outtrees.models.conjugate` with priors of its own.
+        "poisson", or a posterior from `outtrees.models.conjugate` with priors of its own. Any
+        mutation with few parameters can be given too; it gets a `PointPosterior`.
         "auto" fits seven families once each, and mixes them with the weights that predict every
         record best from all others.
     n_components : int or None, default=None
@@ -143,7 +144,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "mutation": [StrOptions({"auto", *POSTERIORS}), Posterior],
+        "mutation": [StrOptions({"auto", *POSTERIORS}), Posterior, Mutation],
         "n_components": [Interval(Integral, 0, None, closed="left"), None],
         "weight_concentration_prior": [Interval(Real, 0, None, closed="neither"), None],
         "mean_precision_prior": [Interval(Real, 0, None, closed="neither"), None],
@@ -160,7 +161,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        mutation: str | Posterior = "gaussian",
+        mutation: str | Posterior | Mutation = "gaussian",
         *,
         n_components: int | None = None,
         weight_concentration_prior: float | None = None,
@@ -191,7 +192,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        known = isinstance(self.mutation, Posterior) or self.mutation in POSTERIORS
+        known = isinstance(self.mutation, (Posterior, Mutation)) or self.mutation in POSTERIORS
         tags.input_tags.allow_nan = known and make_posterior(self.mutation).allows_missing
         return tags
 

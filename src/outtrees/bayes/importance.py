@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +83,35 @@ def importance_sample(
     weights = np.exp(smoothed - logsumexp(smoothed))
     effective = float(1.0 / (weights**2).sum())
     return ImportanceSample(mutations, logs, weights, log_evidence, error, effective, k)
+
+
+def parameter_quantiles(
+    mutations: Sequence[Mutation],
+    weights: Array,  # (n,), sum 1
+    probabilities: Sequence[float],
+) -> dict[str, Array]:
+    """Return quantiles of each parameter over weighted draws, in the first axis.
+
+    Examples
+    --------
+    >>> from outtrees.models import PoissonMutation
+    >>> draws = [PoissonMutation(root_rate=[1], immigration=[a], branching=[0]) for a in range(9)]
+    >>> parameter_quantiles(draws, np.full(9, 1 / 9), [0.1, 0.5])["immigration"]
+    array([[0.],
+           [4.]])
+    """
+    named = [mutation._named() for mutation in mutations]
+    result = {}
+    for name in named[0]:
+        values = np.array([draw[name] for draw in named])
+        flat = values.reshape(len(values), -1)
+        order = np.argsort(flat, axis=0)
+        mass = np.cumsum(np.asarray(weights)[order], axis=0)
+        ordered = np.take_along_axis(flat, order, axis=0)
+        rows = [np.minimum((mass < p).sum(axis=0), len(values) - 1) for p in probabilities]
+        quantiles = [ordered[row, np.arange(flat.shape[1])] for row in rows]
+        result[name] = np.array(quantiles).reshape(len(probabilities), *values.shape[1:])
+    return result
 
 
 def smooth_weights(log_weights: Array) -> tuple[Array, float]:

@@ -31,6 +31,7 @@ from outtrees.candidates.matrix_search import MatrixCandidates
 from outtrees.candidates.scan import Scanner
 from outtrees.candidates.windows import possible_pairs, windows_of
 from outtrees.models.base import Mutation
+from outtrees.models.column import ColumnKernel
 from outtrees.models.columns import (
     Drift,
     EdgeWeights,
@@ -40,7 +41,6 @@ from outtrees.models.columns import (
     Substitution,
     Waiting,
 )
-from outtrees.models.columns.base import ColumnKernel
 
 Index = NDArray[np.intp]
 

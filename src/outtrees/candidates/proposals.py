@@ -11,8 +11,8 @@ from scipy.spatial import cKDTree
 from outtrees._common.types import Array
 from outtrees.candidates.windows import Windows
 from outtrees.models.columns import Lineage, Waiting
-from outtrees.models.columns.quick import Gaps, Match, Metric, Sites
 from outtrees.models.columns.similar import similar_sequences
+from outtrees.models.quick import Gaps, Match, Metric, Sites
 
 Index = NDArray[np.intp]
 _SIMILAR = 32  # sequences

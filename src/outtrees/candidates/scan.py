@@ -14,7 +14,7 @@ from outtrees._common.types import Array
 from outtrees.candidates.edges import Constraints
 from outtrees.candidates.windows import Windows
 from outtrees.models.columns import EdgeWeights, Lineage, Waiting
-from outtrees.models.columns.quick import Gaps, Match, Metric, Quick, Sites
+from outtrees.models.quick import Gaps, Match, Metric, Quick, Sites
 
 Index = NDArray[np.intp]
 
@@ -45,7 +45,7 @@ class Rules(NamedTuple):
 
 
 class Dates(NamedTuple):
-    """The column of dates, if there is one; see `models.columns.quick.Gaps`."""
+    """The column of dates, if there is one; see `models.quick.Gaps`."""
 
     present: bool
     cells: Array  # (T, 4), start, end, half-width, whether the record goes on
@@ -101,7 +101,7 @@ class Columns(NamedTuple):
 
 
 class Scanner:
-    """Finds the best parents by the quick form of a lineage; see `models.columns.quick`.
+    """Finds the best parents by the quick form of a lineage; see `models.quick`.
 
     Parameters
     ----------

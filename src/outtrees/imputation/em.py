@@ -20,13 +20,10 @@ from outtrees.imputation.model import HiddenModel, continuous_columns, hidden_mo
 from outtrees.imputation.sampler import HiddenSampler
 from outtrees.imputation.statistics import PairStatistics, refit
 from outtrees.inference.likelihood import log_number_of_trees
-from outtrees.models import (
-    CategoricalMutation,
-    GaussianMutation,
-    MixtureMutation,
-    ProductMutation,
-)
+from outtrees.models import GaussianMutation, MixtureMutation, ProductMutation
 from outtrees.models.base import Mutation
+from outtrees.models.category import coded
+from outtrees.models.covariance import restrict
 
 # Called after every step with the number of steps done and their total.
 OnStep = Callable[[int, int], object]
@@ -175,16 +172,14 @@ def in_codes(model: HiddenModel, X: Array) -> Array:
     """
     result = np.array(X, dtype=np.float64)
     for c, levels in zip(model.categorical, model.levels, strict=True):
-        missing = np.isnan(result[:, c])
-        code = np.minimum(np.searchsorted(levels, result[:, c]), len(levels) - 1)
-        unknown = (levels[code] != result[:, c]) & ~missing
-        if unknown.any():
-            row = int(np.flatnonzero(unknown)[0])
+        code, unknown = coded(result[:, c], levels)
+        if len(unknown):
+            row = int(unknown[0])
             raise ValueError(
                 f"one of the categories {levels.tolist()} is expected in column {c}, but row {row} "
                 f"has {result[row, c]:g}; mark it as missing (NaN) or fit again with it."
             )
-        result[:, c] = np.where(missing, np.nan, code)
+        result[:, c] = np.where(code == len(levels), np.nan, code)
     return result
 
 
@@ -211,20 +206,11 @@ def _with_observed_roots(
             for part, own in zip(mutation.parts, mutation._columns, strict=True)
         ]
         return replace(mutation, parts=tuple(parts))
-    if isinstance(mutation, GaussianMutation) and cloud is not None:
+    if mutation.hidden_cells == "linear" and cloud is not None:
         at = [continuous.index(c) for c in columns]
-        cov = cloud.cov[np.ix_(at, at)]
-        if mutation.covariance != "full":
-            diagonal = np.diag(cov)
-            cov = np.diag(
-                diagonal if mutation.covariance == "diag" else diagonal * 0 + diagonal.mean()
-            )
+        cov = restrict(cloud.cov[np.ix_(at, at)], mutation.covariance)
         return replace(mutation, root_mean=cloud.mean[at], root_cov=cov)
-    if isinstance(mutation, CategoricalMutation):
-        known = replace(mutation, categories=[names.tolist() for names in mutation.levels])
-        again = known.start(X[:, columns])  # takes NaN: frequencies of observed cells
-        return replace(mutation, marginals=again.marginals, full_matrices=again.full_matrices)
-    return mutation
+    return mutation._with_observed_root(X[:, columns])
 
 
 # Independent records ---------------------------------------------------------------------------

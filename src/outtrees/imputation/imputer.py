@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -23,7 +23,7 @@ from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Message, Option
-from outtrees.imputation.model import check_columns
+from outtrees.imputation.model import check_columns, on_states
 from outtrees.imputation.stack import (
     Table,
     TableModel,
@@ -179,12 +179,16 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         cells, text = read_cells(self, X, reset=True)
         names = getattr(self, "feature_names_in_", None)
         columns = learn_columns(cells, text, self.categorical, X, names)
+        mutation = self.mutation
+        if isinstance(mutation, Mutation):
+            mutation, points = on_states(mutation, cells, columns.categorical)
+            columns = columns.with_points(points)
         table = columns.table(cells)
         self.__dict__.pop("weights_", None)
         # Chains draw cell by cell: in an order that does not depend on the table's.
         order = record_order(table.cells)
         stack = stack_cells(
-            self._models(table),
+            self._models(table, mutation),
             table._replace(cells=table.cells[order]),
             max_iter=self.max_iter,
             chains={
@@ -285,13 +289,13 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     # Inside -----------------------------------------------------------------------------------
 
-    def _models(self, table: Table) -> dict[str, TableModel]:
-        if isinstance(self.mutation, Mutation):
-            check_columns(self.mutation, table.cells.shape[1], table.categorical)
-            return {type(self.mutation).__name__: TableModel(self.mutation, False)}
-        if self.mutation == "auto":
+    def _models(self, table: Table, mutation: str | Mutation) -> dict[str, TableModel]:
+        if isinstance(mutation, Mutation):
+            check_columns(mutation, table.cells.shape[1], table.categorical)
+            return {type(mutation).__name__: TableModel(mutation, False)}
+        if mutation == "auto":
             return default_models(table)
-        made = make_mutation(self.mutation)
+        made = make_mutation(mutation)
         every = len(table.categorical) == table.cells.shape[1]
         if isinstance(made, CategoricalMutation) and every:
             made = mixed_mutation(table, GaussianMutation(), made)
@@ -300,7 +304,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         elif table.categorical or isinstance(made, CategoricalMutation):
             takes = "only" if isinstance(made, CategoricalMutation) else "no"
             raise ArgumentError(
-                Option("mutation", self.mutation),
+                Option("mutation", mutation),
                 f" takes {takes} categorical columns, but "
                 f"{len(table.categorical)} of {table.cells.shape[1]} columns are; use 'auto', "
                 "'gaussian' or 'parzen', or name the columns in ",
@@ -309,7 +313,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         if isinstance(made, MixtureMutation):
             made = MixtureMutation(prior_strength=10.0)
-        return {self.mutation: TableModel(made, False)}
+        return {mutation: TableModel(made, False)}
 
     def _leaves(self, table: Array) -> Array:
         """Return new records filled in, each a leaf below the training records."""
@@ -430,6 +434,16 @@ class Columns:
     mean: Array  # (D,), 0 for categorical columns
     scale: Array  # (D,), 1 for categorical columns
     text: bool  # whether cells are objects
+    # Columns of kinds that are summed over a grid: their levels stand for all that is nearest.
+    points: list[int] = field(default_factory=list)
+
+    def with_points(self, points: dict[int, Array]) -> Columns:
+        """Return the same with some columns in codes of these points."""
+        levels = {**dict(zip(self.categorical, self.levels, strict=True)), **points}
+        mean, scale = self.mean.copy(), self.scale.copy()
+        mean[list(points)], scale[list(points)] = 0.0, 1.0
+        order = sorted(levels)
+        return Columns(order, [levels[d] for d in order], mean, scale, self.text, sorted(points))
 
     def table(self, cells: NDArray[Any]) -> Table:
         """Return standardised columns and codes; NaN stays.
@@ -444,6 +458,11 @@ class Columns:
             if d not in self.categorical:
                 result[:, d] = (cells[:, d].astype(np.float64) - self.mean[d]) / self.scale[d]
         for d, levels in zip(self.categorical, self.levels, strict=True):
+            if d in self.points:
+                column = cells[:, d].astype(np.float64)
+                code = abs(column[:, None] - levels).argmin(axis=1)
+                result[:, d] = np.where(np.isnan(column), np.nan, code)
+                continue
             place = {level: code for code, level in enumerate(levels.tolist())}
             for row, cell in enumerate(cells[:, d].tolist()):
                 if _is_missing(cell):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,14 +13,9 @@ from scipy.special import logsumexp
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
 from outtrees.imputation.linear import LinearEdges
-from outtrees.models import (
-    CategoricalMutation,
-    GaussianMutation,
-    MixtureMutation,
-    ProductMutation,
-)
+from outtrees.models import ColumnMutation, MixtureMutation, ProductMutation
 from outtrees.models.base import Mutation
-from outtrees.models.normal import log_normal
+from outtrees.models.covariance import log_normal
 
 Blocks = list[tuple[Any, list[int]]]  # mutations with parameters, and their columns
 
@@ -177,8 +172,6 @@ def hidden_model(mutation: Mutation) -> HiddenModel:
 
 def continuous_columns(mutation: Any, D: int) -> list[int]:
     """Return the columns of D that Gaussians describe, also before `start`."""
-    if isinstance(mutation, GaussianMutation):
-        return list(range(D))
     if isinstance(mutation, MixtureMutation):
         return continuous_columns((mutation.parts or mutation._templates())[0], D)
     if isinstance(mutation, ProductMutation):
@@ -186,7 +179,7 @@ def continuous_columns(mutation: Any, D: int) -> list[int]:
             return continuous_columns(mutation.groups, D)
         groups = zip(mutation._templates, mutation._columns, strict=True)
         return sorted(own[c] for part, own in groups for c in continuous_columns(part, len(own)))
-    return []
+    return list(range(D)) if _linear(mutation) else []
 
 
 def check_columns(mutation: Mutation, D: int, categorical: list[int]) -> None:
@@ -201,8 +194,40 @@ def check_columns(mutation: Mutation, D: int, categorical: list[int]) -> None:
         )
 
 
+def on_states(
+    mutation: Mutation,
+    cells: NDArray[Any],  # (T, D)
+    categorical: list[int],
+) -> tuple[Mutation, dict[int, Array]]:
+    """Return the mutation for cells that are codes, and what the codes of each column stand for.
+
+    Concerns the kinds of columns that are summed over a grid (`ColumnMutation`) and are not given
+    as categories already.
+    """
+    points: dict[int, Array] = {}
+
+    def moved(part: Any, columns: list[int]) -> Any:
+        if isinstance(part, MixtureMutation) and part.components is not None:
+            return replace(part, components=[moved(c, columns) for c in part.components])
+        if isinstance(part, ProductMutation):
+            groups = part.groups
+            if isinstance(groups, Mutation):
+                groups = [(groups, [d]) for d in range(len(columns))]
+            inner = [(one, np.atleast_1d(own).tolist()) for one, own in groups]
+            return ProductMutation(
+                [(moved(one, [columns[c] for c in own]), own) for one, own in inner]
+            )
+        if not isinstance(part, ColumnMutation) or columns[0] in categorical:
+            return part
+        part = part.on_states(cells[:, columns].astype(np.float64))
+        points[columns[0]] = part.points
+        return part
+
+    return moved(mutation, list(range(cells.shape[1]))), points
+
+
 def _linear(part: Mutation) -> bool:
-    return isinstance(part, GaussianMutation)
+    return part.hidden_cells == "linear"
 
 
 def _kinds(mutation: Any) -> list[tuple[float, Blocks]]:
@@ -228,7 +253,7 @@ def _root_kinds(mutation: Any) -> list[tuple[float, Blocks]]:
 
 
 def _blocks(mutation: Any) -> Blocks:
-    if isinstance(mutation, (GaussianMutation, CategoricalMutation)):
+    if mutation.hidden_cells is not None:
         return [(mutation, list(range(mutation.n_features or 0)))]
     if isinstance(mutation, ProductMutation):
         groups = zip(mutation.parts, mutation._columns, strict=True)

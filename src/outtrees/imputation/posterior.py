@@ -19,8 +19,9 @@ from outtrees.imputation.em import (
 )
 from outtrees.imputation.model import hidden_model
 from outtrees.imputation.sampler import Beliefs, HiddenSampler
-from outtrees.imputation.statistics import PairStatistics, PosteriorDraw, draw_covariance, refit
+from outtrees.imputation.statistics import PairStatistics, refit
 from outtrees.inference.chains import Chains, alternate
+from outtrees.models.covariance import InverseWishart
 from outtrees.trees.weights import Ints
 
 
@@ -64,7 +65,7 @@ def hidden_posterior(
     parameters : {"drawn", "fixed"}
         "fixed" keeps the fitted mutation: exact up to the Monte-Carlo error, conditional on it.
         "drawn" draws its parameters after each step, given the tree and cells just drawn
-        (`PosteriorDraw`). Variances then include what is not known of the parameters; without
+        (`refit`). Variances then include what is not known of the parameters; without
         it intervals are too short on few records.
 
     Examples
@@ -237,7 +238,7 @@ class TreeWalk:
         statistics = PairStatistics.of_tree(
             state.sampler.model, placed.X, placed.parents, placed.kinds, np.ones(len(placed.X))
         )
-        model = hidden_model(refit(state.sampler.model, statistics, PosteriorDraw(rng)))
+        model = hidden_model(refit(state.sampler.model, statistics, rng))
         return TreeState(placed.X, HiddenSampler(model, self.fit.observed)), beliefs
 
 
@@ -270,7 +271,7 @@ class CloudWalk:
         T, strength = len(X), self._cloud.prior_strength
         mean = X.mean(axis=0)
         scatter = (X - mean).T @ (X - mean) + strength * self._prior
-        cov = draw_covariance(scatter, T + strength - 1, "full", rng)
+        cov = InverseWishart("full", max(T + strength - 1, len(scatter) + 2.0), scatter).draw(rng)
         mean = mean + np.linalg.cholesky(cov / T) @ rng.standard_normal(len(mean))
         return CloudState(X, mean, cov), beliefs
 

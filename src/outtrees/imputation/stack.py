@@ -25,6 +25,7 @@ from outtrees.models import (
     ProductMutation,
 )
 from outtrees.models.base import Mutation
+from outtrees.models.category import frequencies
 
 _LEAST_WEIGHT = 0.05  # a model below this is not worth its chains
 _LEAST_RECORDS = 30  # fewer cannot tell several clouds apart
@@ -351,8 +352,7 @@ class Dummies:
         for c, C in zip(categorical, n_levels, strict=True):
             codes = table[~np.isnan(table[:, c]), c].astype(np.intp)
             # One record more, spread evenly: a category may be absent, and all scales positive.
-            counts = np.bincount(codes, minlength=C) + 1.0 / C
-            shares.append(counts / counts.sum())
+            shares.append(frequencies(codes, C, 1.0))
         continuous = [c for c in range(table.shape[1]) if c not in categorical]
         return cls(continuous, list(categorical), shares)
 

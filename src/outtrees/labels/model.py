@@ -17,6 +17,7 @@ from outtrees._common.arguments import check_number
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.inference.messages import States, pass_messages
+from outtrees.models.category import frequencies, sticky_matrix
 from outtrees.models.edges import chunks
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.sparse.fronts import Plan
@@ -73,9 +74,8 @@ class LabelModel:
     @cached_property
     def log_edge(self) -> Array:
         """Log p(child's label | parent's label), (C, C) [child, parent]."""
-        s = self.stickiness
         with np.errstate(divide="ignore"):
-            return np.log(s * np.eye(self.n_classes) + (1 - s) * self.marginal[:, None])
+            return np.asarray(np.log(sticky_matrix(self.stickiness, self.marginal)))
 
     @property
     def log_marginal(self) -> Array:
@@ -372,8 +372,7 @@ def smoothed_marginal(
     array([0.75, 0.25])
     """
     labels = np.asarray(known)
-    counts = np.bincount(labels[labels >= 0], minlength=n_classes) + pseudo_count
-    return np.asarray(counts / counts.sum())
+    return frequencies(labels[labels >= 0], n_classes, n_classes * pseudo_count)
 
 
 def _powered(log_weights: Array, sharpness: float) -> Array:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from outtrees.models.base import Mutation
-from outtrees.models.bernoulli import BernoulliMutation
-from outtrees.models.categorical import CategoricalMutation
-from outtrees.models.gaussian import GaussianMutation
+from outtrees.models.category import CategoricalMutation
+from outtrees.models.column import ColumnMutation
+from outtrees.models.count import BernoulliMutation, PoissonMutation
 from outtrees.models.kernel import KernelMutation
 from outtrees.models.mixture import MixtureMutation
-from outtrees.models.poisson import PoissonMutation
+from outtrees.models.normal import GaussianMutation
 from outtrees.models.product import ProductMutation
 
 __all__ = [
     "MUTATIONS",
     "BernoulliMutation",
     "CategoricalMutation",
+    "ColumnMutation",
     "GaussianMutation",
     "KernelMutation",
     "MixtureMutation",

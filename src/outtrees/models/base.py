@@ -1,10 +1,15 @@
-"""What every mutation model answers, with shapes and checks done once."""
+"""What every model of change answers, with shapes and checks done once.
+
+`Change` is what a model with parameters (`Mutation`) and what is believed about its parameters
+(`outtrees.models.posterior.Posterior`) have in common; `Mutation` is the contract of the former.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,11 +20,112 @@ from outtrees._common.arguments import check_edge_marginals, check_records
 from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.models.by_class import log_gaussian_by_class
-from outtrees.models.listed import ListedPairs
+from outtrees.models.covariance import log_gaussian_by_class
+from outtrees.models.edges import EdgeList, Ints, check_edges
 
 
-class Mutation(ListedPairs, ABC):
+class Change(ABC):
+    """A frozen dataclass that describes rows of numbers, with a `start` and a root's density.
+
+    A change is a value: no method alters it, `start` returns a new one. Methods that begin with an
+    underscore receive checked arrays. Matrices are always [child, parent].
+    """
+
+    # What messages call it, and what `start` gives it.
+    _word: ClassVar[str]
+    _started_with: ClassVar[str]
+
+    @abstractmethod
+    def _start(self, X: Array, random_state: Any) -> Self: ...
+
+    @abstractmethod
+    def _log_root(self, X: Array) -> Array: ...
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+
+    @property
+    def allows_missing(self) -> bool:
+        """Whether NaN cells are accepted, as values to be integrated out."""
+        return False
+
+    @property
+    def parent_free(self) -> bool:
+        """Whether the conditional ignores the parent."""
+        return False
+
+    def _check_values(self, X: Array, name: str) -> None:  # noqa: B027, most take any
+        """Refuse values outside the support, such as negative counts."""
+
+    def start(self, X: ArrayLike, random_state: Any = None) -> Self:
+        """Return the same with starting parameters and priors scaled by X where none were given.
+
+        Parameters given or learned before are forgotten, so the result depends on the options
+        and on X only, and not on the order of its records.
+
+        Parameters
+        ----------
+        X : array of shape (T, D), at least two records
+        random_state : None, int, Generator or RandomState
+            Used where the start is random (mixtures, landmarks of kernels).
+        """
+        X = check_records(X, type(self).__name__, allows_missing=self.allows_missing, min_rows=2)
+        self._check_values(X, "X")
+        as_generator(random_state)  # refuses a wrong one even where none is needed
+        return self._start(X[record_order(X)], random_state)
+
+    def log_root(self, X: ArrayLike) -> Array:
+        """Return log p(x) of each record as the root, shape (n,); parameters integrated out by q.
+
+        Under the density that `start` found for a mutation; for a posterior it is the evidence
+        log ∫ p(x | θ_m) p(θ_m) dθ_m.
+        """
+        return self._log_root(self._checked(X, "X"))
+
+    @property
+    def started(self) -> bool:
+        """Whether `start` has been called, or parameters were given."""
+        return self.n_features is not None
+
+    def __repr__(self) -> str:
+        options = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)  # type: ignore[arg-type]  # every model is a dataclass
+            if f.repr and (f.default is MISSING or not _same(getattr(self, f.name), f.default))
+        ]
+        text = f"{type(self).__name__}({', '.join(options)})"
+        return f"<{text} with {self._size()}>" if self.started else text
+
+    def _size(self) -> str:
+        return f"{self.n_features} columns"
+
+    def _require_started(self) -> None:
+        if not self.started:
+            raise ValueError(
+                f"{type(self).__name__} has no {self._started_with} yet; call start(X) first and "
+                f"use the {self._word} that it returns."
+            )
+
+    def _checked(self, X: ArrayLike, name: str) -> Array:
+        self._require_started()
+        records = check_records(
+            X,
+            type(self).__name__,
+            name=name,
+            n_features=self.n_features,
+            allows_missing=self.allows_missing,
+        )
+        self._check_values(records, name)
+        return records
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, (str, int, float)) and bool(value == default))
+
+
+class Mutation(Change):
     """How a child differs from its parent: the conditional p(x_u | x_v) and the root's p(x_r).
 
     A mutation is a value: no method changes it, `start`, `refit` and `with_params` return a new
@@ -35,23 +141,24 @@ class Mutation(ListedPairs, ABC):
     root, so maximising over the root's parameters has no maximum: its density can be piled onto a
     single record. Root parameters are therefore neither refitted nor part of `params`.
 
-    With many records W has entries for listed pairs only: `ListedPairs`.
+    With many records W has entries for listed pairs only. Part of a conditional may come from
+    anywhere, p(x_u | x_v) = f(x_u) + e(x_u, x_v) with f the same for every parent, as in a mixture
+    with a component that ignores the parent. Then f can be summed over all parents at no cost, and
+    a list cuts short only e, the excess. Weights of pairs fall apart alike, into weights of log e
+    (E,) and of log f (T,).
 
     A new model is a frozen dataclass that writes the methods that start with an underscore below;
-    it receives checked arrays there. Matrices are always [child, parent]; `edge_marginals` may be a
-    SciPy sparse array, of which products and sums are taken.
+    those with a body have a default that serves every model. `edge_marginals` may be a SciPy sparse
+    array, of which products and sums are taken.
     """
 
-    # What a model writes -------------------------------------------------------------------
+    _word = "mutation"
+    _started_with = "parameters"
 
-    @abstractmethod
-    def _start(self, X: Array, random_state: Any) -> Self: ...
+    # What a model writes, beside `_start`, `_log_root` and `n_features` -----------------------
 
     @abstractmethod
     def _log_conditional(self, children: Array, parents: Array) -> Array: ...
-
-    @abstractmethod
-    def _log_root(self, X: Array) -> Array: ...
 
     @abstractmethod
     def _sample(self, parents: Array, rng: np.random.Generator) -> Array: ...
@@ -71,27 +178,10 @@ class Mutation(ListedPairs, ABC):
     @abstractmethod
     def _log_prior(self) -> float: ...
 
-    @property
-    @abstractmethod
-    def n_features(self) -> int | None:
-        """The number of columns, None before `start`."""
-
     # What a model may write ----------------------------------------------------------------
 
-    @property
-    def allows_missing(self) -> bool:
-        """Whether NaN cells are accepted, as values to be integrated out."""
-        return False
-
-    @property
-    def parent_free(self) -> bool:
-        """Whether the conditional ignores the parent.
-
-        Such a model also writes `_log_child(children)`, `_refit_children(X, weights)` and
-        `_gradient_children(X, weights)`, with one weight for each child, so that a mixture pays
-        O(T) instead of O(T²) for it.
-        """
-        return False
+    # Models that ignore the parent, `parent_free`, take one weight for each child: so a mixture
+    # pays O(T) instead of O(T²) for them.
 
     def _log_child(self, children: Array) -> Array:
         raise NotImplementedError(f"{type(self).__name__} depends on the parent")
@@ -104,9 +194,6 @@ class Mutation(ListedPairs, ABC):
 
     def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
         return log_gaussian_by_class(X, weights, records)
-
-    def _check_values(self, X: Array, name: str) -> None:  # most models take any
-        """Refuse values outside the support of the model, such as negative counts."""
 
     def _refit(self, X: Array, edge_marginals: Array) -> Self:
         """Climb the gradient with L-BFGS, for models without an M-step of their own."""
@@ -128,39 +215,91 @@ class Mutation(ListedPairs, ABC):
         log_weights = np.where(edge_marginals != 0, self._log_conditional(X, X), 0.0)
         return float((edge_marginals * log_weights).sum()) + self._log_prior()
 
-    # What everybody calls ------------------------------------------------------------------
+    def _log_edges(
+        self,
+        children: Array,  # (n, D)
+        parents: Array,  # (m, D)
+        child: Ints,  # (E,) rows of children
+        parent: Ints,  # (E,) rows of parents
+    ) -> Array:
+        """Return log p(children[child] | parents[parent]), (E,): one child after the other."""
+        result = np.empty(len(child))
+        order = np.argsort(child, kind="stable")
+        for edges in np.split(order, np.flatnonzero(np.diff(child[order])) + 1):
+            if len(edges):
+                one = children[child[edges[:1]]]
+                result[edges] = self._log_conditional(one, parents[parent[edges]])[0]
+        return result
 
-    def start(self, X: ArrayLike, random_state: Any = None) -> Self:
-        """Return the mutation with starting parameters and data-scaled priors.
+    def _log_anywhere(self, children: Array) -> Array | None:
+        """Return log f (n,), the part of the density that is the same for every parent.
 
-        Parameters given or learned before are forgotten, so the result depends on the options
-        and on X only, and not on the order of its records.
-
-        Parameters
-        ----------
-        X : array of shape (T, D), at least two records
-        random_state : None, int, Generator or RandomState
-            Used by the models whose start is random (mixtures, landmarks of kernels).
+        None if there is no such part.
         """
-        X = check_records(X, type(self).__name__, allows_missing=self.allows_missing, min_rows=2)
-        self._check_values(X, "X")
-        as_generator(random_state)  # refuses a wrong one even where none is needed
-        return self._start(X[record_order(X)], random_state)
+        return self._log_child(children) if self.parent_free else None
+
+    def _log_excess(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        """Return log e of listed pairs, (E,): what a parent adds to the part from anywhere."""
+        if self.parent_free:
+            return np.full(len(child), -np.inf)
+        return self._log_edges(children, parents, child, parent)
+
+    def _refit_split(
+        self,
+        X: Array,  # (T, D)
+        edges: EdgeList,
+        excess: Array,  # (E,) weights of log e
+        anywhere: Array | None,  # (T,) weights of log f, None if there is none
+    ) -> Self:
+        """Raise Σ excess log e + Σ anywhere log f + log_prior."""
+        if anywhere is not None:
+            return self._refit_children(X, anywhere)
+        return self._refit(X, edges.matrix(excess))
+
+    def _gradient_split(
+        self, X: Array, edges: EdgeList, excess: Array, anywhere: Array | None
+    ) -> Array:
+        """Return the gradient of what `_refit_split` raises."""
+        if anywhere is not None:
+            return self._gradient_children(X, anywhere)
+        return self._gradient(X, edges.matrix(excess))
+
+    def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]] | None:
+        """Return points (n, K) of children and (m, K) of parents, near where e is large.
+
+        One pair for each component whose e falls with the Euclidean distance of the points; none
+        if parents do not matter. None if e has no such form: then all pairs are compared.
+        """
+        return [] if self.parent_free else None
+
+    @property
+    def hidden_cells(self) -> str | None:
+        """How hidden cells can be integrated out along a tree: "linear", "tables" or not, None.
+
+        "linear" models have normal noise about a linear function of the parent, and write
+        `_refit_moments(moments)`. Models by "tables" have a finite number of values, the `levels`
+        of their columns, with `marginals` and `matrices`, and write `_refit_counts(counts)` and
+        `_with_observed_root(X)`. Both write `_drawn(moments or counts, rng)`.
+        """
+        return None
+
+    def _named(self) -> dict[str, Array]:
+        """Return the conditional's free parameters as arrays by name; parts have their number."""
+        return {"params": self._params()}
+
+    # What everybody calls ------------------------------------------------------------------
 
     def log_conditional(self, children: ArrayLike, parents: ArrayLike) -> Array:
         """Return the matrix log p(child u | parent v), shape (n, m) [child, parent]."""
         children = self._checked(children, "children")
         return self._log_conditional(children, self._checked(parents, "parents"))
 
-    def log_root(self, X: ArrayLike) -> Array:
-        """Return log p(x) under the root's density for each record, shape (n,)."""
-        return self._log_root(self._checked(X, "X"))
-
     def log_by_class(self, X: ArrayLike, weights: ArrayLike, records: ArrayLike) -> Array:
         """Return the records' log-densities in each class, shape (n, C), parents aside.
 
         The classes' densities come from X (T, D), with weights (T, C) for how much each of its
-        records is of each class, and are held near that of all of X (`mutations.by_class`).
+        records is of each class. They are held near that of all of X: few records of a class say
+        little by themselves.
         """
         X = self._checked(X, "X")
         memberships = np.asarray(weights, dtype=np.float64)
@@ -261,42 +400,8 @@ class Mutation(ListedPairs, ABC):
         """The number of free parameters of the conditional."""
         return len(self.params)
 
-    @property
-    def started(self) -> bool:
-        """Whether there are parameters."""
-        return self.n_features is not None
-
-    def __repr__(self) -> str:
-        options = [
-            f"{f.name}={getattr(self, f.name)!r}"
-            for f in fields(self)  # type: ignore[arg-type]
-            if f.repr and (f.default is MISSING or getattr(self, f.name) != f.default)
-        ]
-        text = f"{type(self).__name__}({', '.join(options)})"
-        if not self.started:
-            return text
-        return f"<{text} with {self.n_features} columns and {self.n_parameters} parameters>"
-
-    # Checks --------------------------------------------------------------------------------
-
-    def _require_started(self) -> None:
-        if not self.started:
-            raise ValueError(
-                f"{type(self).__name__} has no parameters yet; call start(X) first and use the "
-                "mutation that it returns."
-            )
-
-    def _checked(self, X: ArrayLike, name: str) -> Array:
-        self._require_started()
-        records = check_records(
-            X,
-            type(self).__name__,
-            name=name,
-            n_features=self.n_features,
-            allows_missing=self.allows_missing,
-        )
-        self._check_values(records, name)
-        return records
+    def _size(self) -> str:
+        return f"{self.n_features} columns and {self.n_parameters} parameters"
 
     def _check_root_marginals(self, root_marginals: ArrayLike | None, n_samples: int) -> None:
         if root_marginals is not None and np.shape(root_marginals) != (n_samples,):
@@ -304,3 +409,73 @@ class Mutation(ListedPairs, ABC):
                 f"{type(self).__name__} expects root_marginals of shape {(n_samples,)}, but got "
                 f"{np.shape(root_marginals)}; pass one probability for each record in X."
             )
+
+    # Listed pairs --------------------------------------------------------------------------
+
+    def log_beta_edges(
+        self,
+        X: ArrayLike,  # (T, D)
+        child: ArrayLike,  # (E,)
+        parent: ArrayLike,  # (E,)
+    ) -> Array:
+        """Return log p(x_child | x_parent) of listed pairs of records, (E,). O(E D)."""
+        X = self._checked(X, "X")
+        check_edges(child, parent, len(X), type(self).__name__)
+        return self._log_edges(X, X, *(np.asarray(end, dtype=np.intp) for end in (child, parent)))
+
+    def refit_edges(
+        self,
+        X: ArrayLike,  # (T, D)
+        child: ArrayLike,  # (E,)
+        parent: ArrayLike,  # (E,)
+        weight: ArrayLike,  # (E,)
+    ) -> Self:
+        """Return `refit` for weights of listed pairs; all others have none.
+
+        O(E D) for sums, and memory for some vectors of length E and matrices (T, D).
+        """
+        return self._refit_split(*self._split(X, child, parent, weight))
+
+    def gradient_edges(
+        self, X: ArrayLike, child: ArrayLike, parent: ArrayLike, weight: ArrayLike
+    ) -> Array:
+        """Return `gradient` for weights of listed pairs; all others have none."""
+        return self._gradient_split(*self._split(X, child, parent, weight))
+
+    def _split(
+        self, X: ArrayLike, child: ArrayLike, parent: ArrayLike, weight: ArrayLike
+    ) -> tuple[Array, EdgeList, Array, Array | None]:
+        """Return the weights of pairs as those of log e and of log f."""
+        X = self._checked(X, "X")
+        owner = type(self).__name__
+        check_edges(child, parent, len(X), owner)
+        weights = np.asarray(weight, dtype=np.float64)
+        if weights.shape != np.shape(child):
+            raise ValueError(
+                f"{owner} expects one weight for each of {len(np.asarray(child))} edges, but got "
+                f"shape {weights.shape}."
+            )
+        if len(weights) and not (weights.min() >= -1e-6 and weights.max() < np.inf):
+            raise ValueError(
+                f"{owner} expects finite weights >= 0, but they range from {weights.min()} to "
+                f"{weights.max()}; pass the marginals of a distribution over out-trees."
+            )
+        order = np.argsort(np.asarray(child), kind="stable")
+        edges, weights = EdgeList.of(child, parent, len(X)), weights[order]
+        log_f = self._log_anywhere(X)
+        if log_f is None:
+            return X, edges, weights, None
+        log_e, log_f = self._log_excess(X, X, edges.child, edges.parent), log_f[edges.child]
+        log_all = np.logaddexp(log_e, log_f)
+        reached = np.where(np.isneginf(log_all), 0.0, log_all)  # impossible pairs have no shares
+        return (
+            X,
+            edges,
+            weights * np.exp(log_e - reached),
+            edges.by_child(weights * np.exp(log_f - reached)),
+        )
+
+
+def named_parts(parts: Sequence[Mutation]) -> dict[str, Array]:
+    """Return the free parameters of the parts of a mixture or product, by number and name."""
+    return {f"parts[{k}].{n}": v for k, part in enumerate(parts) for n, v in part._named().items()}

@@ -1,26 +1,159 @@
-"""Mixture mutation: children that come from their parent, and children that come from nowhere."""
+"""Mixtures: children that come from their parent, and children that come from nowhere."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
 
 from outtrees._common.arguments import check_count, check_number, check_option
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.models.base import Mutation
-from outtrees.models.covariance import COVARIANCES
+from outtrees.models.base import Change, Mutation, named_parts
+from outtrees.models.category import dirichlet_kl, dirichlet_log_ratio, expected_logs
+from outtrees.models.covariance import COVARIANCES, InverseWishart, column_scales
 from outtrees.models.edges import EdgeList, Ints
-from outtrees.models.gaussian import GaussianMutation
-from outtrees.models.gmm import fit_iid_components
+from outtrees.models.normal import GaussianMutation, GaussianPosterior
+from outtrees.models.posterior import Posterior
+from outtrees.models.regression import GaussianPrior
+
+
+class Mixed(Change):
+    """What mixtures of mutations and of posteriors share: their components, and who made what.
+
+    A mixture is a frozen dataclass with the fields below; `parts` are the started components.
+    """
+
+    _family: ClassVar[type]  # what components are
+    _gaussian: ClassVar[type]  # the family's Gaussian, of which default components are made
+    components: Any
+    n_iid: int
+    n_local: int
+    local: Any
+    covariance: str
+    prior_strength: float
+    reg_covar: float
+    parts: Any
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        check_count(owner, "n_iid", self.n_iid, 0)
+        check_count(owner, "n_local", self.n_local, 0)
+        check_option(owner, "covariance", self.covariance, COVARIANCES)
+        check_number(owner, "reg_covar", self.reg_covar, 0)
+        named = [] if self.local is None else [("local", self.local)]
+        named += [("components", c) for c in self.components or []]
+        for name, value in named:
+            if not isinstance(value, self._family):
+                word = self._family.__name__.lower()
+                raise ValueError(f"{owner} expects {word}s in {name}, but got {value!r}.")
+        empty = self.n_iid + self.n_local == 0 if self.components is None else not self.components
+        if empty:
+            raise ValueError(
+                f"{owner} expects at least one component, but there is none; set n_iid or n_local."
+            )
+
+    def _templates(self) -> list[Any]:
+        if self.components is not None:
+            return list(self.components)
+        options: dict[str, Any] = {
+            "covariance": self.covariance,
+            "prior_strength": self.prior_strength,
+            "reg_covar": self.reg_covar,
+        }
+        cloud = self._gaussian(transition="zero", **options)
+        local = self.local or self._gaussian(transition="identity", **options)
+        return [cloud] * self.n_iid + [local] * self.n_local
+
+    def _clouds(self, templates: list[Any]) -> tuple[list[int], list[int]]:
+        """Return which components are Gaussians that ignore the parent, and which others."""
+        clouds = [
+            k for k, t in enumerate(templates) if isinstance(t, self._gaussian) and t.parent_free
+        ]
+        return clouds, [k for k in range(len(templates)) if k not in clouds]
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.parts is None else self.parts[0].n_features
+
+    @property
+    def allows_missing(self) -> bool:
+        """Whether all components accept NaN cells."""
+        return all(part.allows_missing for part in self.parts or self._templates())
+
+    @property
+    def parent_free(self) -> bool:
+        """Whether all components ignore the parent."""
+        return all(part.parent_free for part in self.parts or self._templates())
+
+    def _check_values(self, X: Array, name: str) -> None:
+        for part in self.parts or self._templates():
+            part._check_values(X, name)
+
+    def _joint(
+        self,
+        children: Array,
+        parents: Array,
+        log_weights: Array,  # (K,)
+        of_child: str,  # the components' method for children alone
+        of_pairs: str,  # and for pairs
+    ) -> Joint:
+        """Return log weight_k + log p_k of all components, and the log of the sum."""
+        free, bound = {}, {}
+        for k, part in enumerate(self.parts):
+            if part.parent_free:
+                free[k] = log_weights[k] + getattr(part, of_child)(children)
+            else:
+                bound[k] = log_weights[k] + getattr(part, of_pairs)(children, parents)
+        total = np.full((len(children), 1), -np.inf)
+        if free:
+            total = logsumexp(np.stack(list(free.values())), axis=0)[:, None]
+        for matrix in bound.values():
+            total = np.logaddexp(total, matrix)
+        return Joint(free, bound, total)
+
+
+class Joint(NamedTuple):
+    """Log-probabilities of pairs and of the component that made them."""
+
+    free: dict[int, Array]  # (n,) of components that ignore the parent
+    bound: dict[int, Array]  # (n, m) of the others
+    total: Array  # (n, m), or (n, 1) where all ignore the parent
+
+    def of_pairs(self, n_parents: int) -> Array:
+        """Return the log of the sum over components, (n, m)."""
+        return np.array(np.broadcast_to(self.total, (len(self.total), n_parents)))
+
+    def shares(self, weights: Array) -> list[Array]:
+        """Return each one's share of weights (n, m): by child if it ignores parents, else by pair.
+
+        All components that ignore the parent together cost one exponential of a matrix.
+        """
+        reached = np.where(np.isneginf(self.total), 0.0, self.total)  # impossible: no shares
+        found: dict[int, Array] = {}
+        if self.free:
+            log_free = logsumexp(np.stack(list(self.free.values())), axis=0)
+            by_child = (weights * np.exp(log_free[:, None] - reached)).sum(axis=1)
+            split = np.where(np.isneginf(log_free), 0.0, log_free)
+            found = {k: by_child * np.exp(value - split) for k, value in self.free.items()}
+        for k, value in self.bound.items():
+            found[k] = weights * np.exp(value - reached)
+        return [found[k] for k in range(len(found))]
+
+
+# Of mutations --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MixtureMutation(Mutation):
+class MixtureMutation(Mixed, Mutation):
     """p(child | parent) = Σ_k weight_k p_k(child | parent).
 
     Components that ignore the parent are a Gaussian mixture, a component around the parent is a
@@ -64,6 +197,8 @@ class MixtureMutation(Mutation):
     (['zero', 'zero', 'identity'], np.float64(0.5))
     """
 
+    _family = Mutation
+    _gaussian = GaussianMutation
     components: Sequence[Mutation] | None = None
     n_iid: int = 1
     n_local: int = 1
@@ -79,49 +214,23 @@ class MixtureMutation(Mutation):
     root_weights: Any = field(default=None, repr=False)  # (K,), of the parts' root densities
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         owner = type(self).__name__
-        check_count(owner, "n_iid", self.n_iid, 0)
-        check_count(owner, "n_local", self.n_local, 0)
         check_count(owner, "n_init", self.n_init, 1)
-        check_option(owner, "covariance", self.covariance, COVARIANCES)
         check_number(owner, "weight_concentration", self.weight_concentration, 1)
         check_number(owner, "prior_strength", self.prior_strength, 0)
-        check_number(owner, "reg_covar", self.reg_covar, 0)
-        named = [] if self.local is None else [("local", self.local)]
-        named += [("components", c) for c in self.components or []]
-        for name, value in named:
-            if not isinstance(value, Mutation):
-                raise ValueError(f"{owner} expects mutations in {name}, but got {value!r}.")
-        empty = self.n_iid + self.n_local == 0 if self.components is None else not self.components
-        if empty:
-            raise ValueError(
-                f"{owner} expects at least one component, but there is none; set n_iid or n_local."
-            )
 
     # Start -----------------------------------------------------------------------------------
 
-    def _templates(self) -> list[Mutation]:
-        if self.components is not None:
-            return list(self.components)
-        options: dict[str, Any] = {
-            "covariance": self.covariance,
-            "prior_strength": self.prior_strength,
-            "reg_covar": self.reg_covar,
-        }
-        iid = GaussianMutation(transition="zero", **options)
-        local = self.local or GaussianMutation(transition="identity", **options)
-        return [iid] * self.n_iid + [local] * self.n_local
-
     def _start(self, X: Array, random_state: Any) -> Self:
         templates = self._templates()
-        iid = [k for k, t in enumerate(templates) if _is_iid_gaussian(t)]
-        others = [k for k in range(len(templates)) if k not in iid]
+        iid, others = self._clouds(templates)
         weights, root_weights = np.zeros(len(templates)), np.zeros(len(templates))
         parts = list(templates)
         if iid:
             fitted, gaussians = fit_iid_components(
                 X,
-                [templates[k] for k in iid],  # type: ignore[misc]
+                [templates[k] for k in iid],
                 reg_covar=self.reg_covar,
                 n_init=self.n_init,
                 random_state=random_state,
@@ -145,52 +254,21 @@ class MixtureMutation(Mutation):
         return replace(self, parts=tuple(parts), log_weights=log_weights, root_weights=root_weights)
 
     @property
-    def n_features(self) -> int | None:
-        """The number of columns, None before `start`."""
-        return None if self.parts is None else self.parts[0].n_features
-
-    @property
     def weights(self) -> Array:
         """The probability of each component, shape (K,)."""
         self._require_started()
         return np.exp(self.log_weights)
 
-    @property
-    def allows_missing(self) -> bool:
-        """Whether all components accept NaN cells."""
-        return all(part.allows_missing for part in self.parts or self._templates())
-
-    @property
-    def parent_free(self) -> bool:
-        """Whether all components ignore the parent."""
-        return all(part.parent_free for part in self.parts or self._templates())
-
-    def _check_values(self, X: Array, name: str) -> None:
-        for part in self.parts or self._templates():
-            part._check_values(X, name)
+    def _named(self) -> dict[str, Array]:
+        return {"weights": self.weights} | named_parts(self.parts)
 
     # Densities and samples ---------------------------------------------------------------------
 
-    def _log_joint(
-        self, children: Array, parents: Array
-    ) -> tuple[dict[int, Array], dict[int, Array], Array]:
-        """Return log weight_k p_k: (n,) of parent-free parts, (n, m) of others; and their sum."""
-        free, bound = {}, {}
-        for k, part in enumerate(self.parts):
-            if part.parent_free:
-                free[k] = self.log_weights[k] + part._log_child(children)
-            else:
-                bound[k] = self.log_weights[k] + part._log_conditional(children, parents)
-        total = np.full((len(children), 1), -np.inf)
-        if free:
-            total = logsumexp(np.stack(list(free.values())), axis=0)[:, None]
-        for matrix in bound.values():
-            total = np.logaddexp(total, matrix)
-        return free, bound, total
+    def _log_joint(self, children: Array, parents: Array) -> Joint:
+        return self._joint(children, parents, self.log_weights, "_log_child", "_log_conditional")
 
     def _log_conditional(self, children: Array, parents: Array) -> Array:
-        total = self._log_joint(children, parents)[2]
-        return np.array(np.broadcast_to(total, (len(children), len(parents))))
+        return self._log_joint(children, parents).of_pairs(len(parents))
 
     def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
         return self.parts[0]._log_by_class(X, weights, records)
@@ -224,7 +302,7 @@ class MixtureMutation(Mutation):
         return result
 
     def _log_child(self, children: Array) -> Array:
-        return self._log_joint(children, children)[2][:, 0]
+        return self._log_joint(children, children[:1]).total[:, 0]
 
     def _log_root(self, X: Array) -> Array:
         used = np.flatnonzero(self.root_weights > 0)
@@ -249,26 +327,11 @@ class MixtureMutation(Mutation):
 
     # Learning ----------------------------------------------------------------------------------
 
-    def _shared(self, X: Array, edge_marginals: Array) -> list[Array]:
-        """Return each part's share of the weights: by child if it ignores parents, else by pair."""
-        free, bound, total = self._log_joint(X, X)
-        reached = np.where(np.isneginf(total), 0.0, total)  # impossible pairs have no shares
-        shares: dict[int, Array] = {}
-        if free:
-            # One exponential serves all of them: their total share, then each one's part of it.
-            log_free = logsumexp(np.stack(list(free.values())), axis=0)
-            by_child = (edge_marginals * np.exp(log_free[:, None] - reached)).sum(axis=1)
-            split = np.where(np.isneginf(log_free), 0.0, log_free)
-            shares = {k: by_child * np.exp(value - split) for k, value in free.items()}
-        for k, value in bound.items():
-            shares[k] = edge_marginals * np.exp(value - reached)
-        return [shares[k] for k in range(len(self.parts))]
-
     def _refit(self, X: Array, edge_marginals: Array) -> Self:
-        return self._refit_shared(X, self._shared(X, edge_marginals))
+        return self._refit_shared(X, self._log_joint(X, X).shares(edge_marginals))
 
     def _refit_children(self, X: Array, weights: Array) -> Self:
-        return self._refit_shared(X, self._shared(X, weights[:, None]))
+        return self._refit_shared(X, self._log_joint(X, X[:1]).shares(weights[:, None]))
 
     def _refit_shared(self, X: Array, shares: list[Array]) -> Self:
         parts = [
@@ -277,8 +340,16 @@ class MixtureMutation(Mutation):
         ]
         return self._reweighed(parts, [share.sum() for share in shares])
 
-    def _reweighed(self, parts: list[Mutation], sums: list[float]) -> Self:
-        """Return the mixture of these parts, with the weights that these sums of shares give."""
+    def _reweighed(
+        self, parts: list[Mutation], sums: list[float], rng: np.random.Generator | None = None
+    ) -> Self:
+        """Return the mixture of these parts, with the weights that these sums of shares give.
+
+        With `rng` the weights are drawn from their Dirichlet law.
+        """
+        if rng is not None:
+            drawn = rng.dirichlet(np.array(sums) + self.weight_concentration)
+            return replace(self, parts=tuple(parts), log_weights=np.log(drawn))
         counts = np.array(sums) + self.weight_concentration - 1.0
         if counts.sum() <= 0:
             return self
@@ -287,10 +358,10 @@ class MixtureMutation(Mutation):
         return replace(self, parts=tuple(parts), log_weights=log_weights)
 
     def _gradient(self, X: Array, edge_marginals: Array) -> Array:
-        return self._gradient_shared(X, self._shared(X, edge_marginals))
+        return self._gradient_shared(X, self._log_joint(X, X).shares(edge_marginals))
 
     def _gradient_children(self, X: Array, weights: Array) -> Array:
-        return self._gradient_shared(X, self._shared(X, weights[:, None]))
+        return self._gradient_shared(X, self._log_joint(X, X[:1]).shares(weights[:, None]))
 
     def _gradient_shared(self, X: Array, shares: list[Array]) -> Array:
         by_parts = [
@@ -355,10 +426,6 @@ class MixtureMutation(Mutation):
         return result
 
 
-def _is_iid_gaussian(mutation: Mutation) -> bool:
-    return isinstance(mutation, GaussianMutation) and mutation.parent_free
-
-
 def _narrowed(part: Any, factor: float) -> Any:
     """Return the part with less noise: equal components would stay equal through every refit."""
     if getattr(part, "mutation_cov", None) is None:
@@ -376,3 +443,320 @@ def _share(log_part: Array, log_whole: Array) -> Array:
 
 def _normalised(weights: Array) -> Array:
     return weights / weights.sum()  # rng.choice is strict about rounding
+
+
+def fit_iid_components(
+    X: Array,  # (T, D)
+    templates: Sequence[GaussianMutation],
+    *,
+    reg_covar: float,
+    n_init: int,
+    random_state: Any,
+) -> tuple[Array, list[GaussianMutation]]:
+    """Return the weights and components of a Gaussian mixture fitted to independent records.
+
+    The prior mode of each of the K covariances is the covariance of the data times K^(−2/D).
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> weights, parts = fit_iid_components(
+    ...     X, [GaussianMutation(transition="zero")] * 2, reg_covar=1e-6, n_init=1, random_state=0
+    ... )
+    >>> round(float(weights.sum()), 12), len(parts)
+    (1.0, 2)
+    """
+    (T, D), K = X.shape, len(templates)
+    kinds = sorted({template.covariance for template in templates})
+    if len(kinds) > 1:
+        raise ValueError(
+            "MixtureMutation expects one covariance option for all components with "
+            f"transition='zero', but got {kinds}; choose one."
+        )
+    if T < K:
+        raise ValueError(
+            f"MixtureMutation expects at least one record for each of its {K} iid components, but "
+            f"X has {T}; use fewer components."
+        )
+    seed = random_state
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**31))
+    # In units of the columns' spread, for k-means, which starts it, compares lengths; but clouds
+    # as wide in every column are round in the units given.
+    scales = column_scales(X)
+    if kinds[0] == "spherical":
+        scales = np.full(D, scales.mean())
+    spread, centre = np.sqrt(scales), X.mean(axis=0)
+    model = GaussianMixture(
+        K,
+        covariance_type=kinds[0],
+        reg_covar=reg_covar,
+        n_init=n_init,
+        max_iter=200,
+        random_state=seed,
+    )
+    with warnings.catch_warnings():  # refits follow: the start need not be converged
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit((X - centre) / spread)
+    parts = []
+    for template, place, value in zip(templates, model.means_, model.covariances_, strict=True):
+        cov = value if kinds[0] == "full" else np.diag(np.broadcast_to(value, (D,)))
+        mean, cov = centre + spread * place, spread[:, None] * cov * spread
+        part = template.start(X)
+        prior_cov = None if part.prior_cov is None else part.prior_cov * K ** (-2.0 / D)
+        part = replace(part, root_mean=mean, root_cov=cov, offset=mean, mutation_cov=cov)
+        parts.append(replace(part, prior_cov=prior_cov))
+    return model.weights_, parts
+
+
+# Of posteriors --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MixturePosterior(Mixed, Posterior):
+    """p(child | parent) = Σ_k weight_k p_k(child | parent), weights ~ Dirichlet.
+
+    Which component made an edge is hidden and part of q. Given the parameters its best
+    distribution is known, so it has been summed out:
+
+        expected_log_conditional = log Σ_k exp(E[log weight_k] + E[log p_k]).
+
+    Parameters
+    ----------
+    components : sequence of posteriors, optional
+        What is mixed. By default n_iid clouds (GaussianPosterior with transition="zero") and
+        n_local copies of `local`.
+    n_iid, n_local : int
+        Used if components is None. More clouds than needed do no harm: their weights vanish.
+    local : Posterior, optional
+        By default GaussianPosterior(covariance, transition="identity"). Copies after the first
+        start at half the standard deviation of the one before.
+    covariance : {"full", "diag", "spherical"}
+        For the Gaussians that are made from n_iid and n_local.
+    weight_concentration_prior : float, optional
+        The Dirichlet's parameter for each component, by default 1 / number of components, as in
+        scikit-learn's BayesianGaussianMixture. Small values favour few components.
+    prior_strength, reg_covar : float
+        As in GaussianPosterior, for the Gaussians made here. Ψ₀ of each of K clouds is that of
+        one cloud times K^(−2/D): K of them fill the same volume.
+
+    Notes
+    -----
+    `start` deals the records to the clouds by k-means on standardised columns, and gives clouds
+    and the others half of the weight each. A record's evidence as the root is the average of the
+    components' root evidences.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> mixture = MixturePosterior(n_iid=2, n_local=1).start(X, random_state=0)
+    >>> [part.transition for part in mixture.parts], mixture.weights.shape
+    (['zero', 'zero', 'identity'], (3,))
+    """
+
+    _family = Posterior
+    _gaussian = GaussianPosterior
+    components: Sequence[Posterior] | None = None
+    n_iid: int = 1
+    n_local: int = 1
+    local: Posterior | None = None
+    covariance: str = "full"
+    weight_concentration_prior: float | None = None
+    prior_strength: float = 1.0
+    reg_covar: float = 1e-6
+    _: KW_ONLY
+    parts: Any = field(default=None, repr=False)  # K posteriors
+    counts: Any = field(default=None, repr=False)  # (K,), expected edges of each component
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        owner, name = type(self).__name__, "weight_concentration_prior"
+        check_number(owner, "prior_strength", self.prior_strength, 0, open_low=True)
+        if self.weight_concentration_prior is not None:
+            check_number(owner, name, self.weight_concentration_prior, 0, open_low=True)
+
+    # Start -----------------------------------------------------------------------------------
+
+    def _start(self, X: Array, random_state: Any) -> Self:
+        templates = self._templates()
+        clouds, others = self._clouds(templates)
+        rng = as_generator(random_state)
+        parts: list[Any] = list(templates)
+        counts = np.zeros(len(templates))
+        edges = len(X) - 1.0
+        if clouds:
+            share = 0.5 if others else 1.0
+            started = clouds_at(X, [templates[k] for k in clouds], share, rng)
+            for k, (part, count) in zip(clouds, started, strict=True):
+                parts[k], counts[k] = part, count
+        for repeat, k in enumerate(others):
+            share = (0.5 if clouds else 1.0) / len(others)
+            part = templates[k].start(X, rng)
+            if self.components is None and repeat:
+                part = narrowed(part, 4.0**-repeat)
+            parts[k], counts[k] = part._with_statistics(share * part.statistics), share * edges
+        return replace(self, parts=tuple(parts), counts=counts)
+
+    @property
+    def _prior_counts(self) -> Array:
+        K = len(self.parts)
+        prior = self.weight_concentration_prior
+        return np.full(K, 1.0 / K if prior is None else float(prior))
+
+    @property
+    def weights(self) -> Array:
+        """The expected probability of each component, (K,)."""
+        self._require_started()
+        total = self.counts + self._prior_counts
+        return total / total.sum()
+
+    # Densities ---------------------------------------------------------------------------------
+
+    def _expected(self, children: Array, parents: Array) -> Joint:
+        log_weights = expected_logs(self.counts + self._prior_counts)
+        names = "_expected_log_child", "_expected_log_conditional"
+        return self._joint(children, parents, log_weights, *names)
+
+    def _predictive(self, children: Array, parents: Array) -> Joint:
+        names = "_log_predictive_child", "_log_predictive"
+        return self._joint(children, parents, np.log(self.weights), *names)
+
+    def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
+        return self._expected(children, parents).of_pairs(len(parents))
+
+    def _expected_log_child(self, children: Array) -> Array:
+        return self._expected(children, children[:1]).total[:, 0]
+
+    def _log_predictive(self, children: Array, parents: Array) -> Array:
+        return self._predictive(children, parents).of_pairs(len(parents))
+
+    def _log_predictive_child(self, children: Array) -> Array:
+        return self._predictive(children, children[:1]).total[:, 0]
+
+    def _log_root(self, X: Array) -> Array:
+        logs = np.stack([part._log_root(X) for part in self.parts])
+        return logsumexp(logs, axis=0) - np.log(len(self.parts))
+
+    # Statistics --------------------------------------------------------------------------------
+
+    @property
+    def statistics(self) -> Array:
+        """Expected edges of each component, then the components' statistics."""
+        return np.concatenate([self.counts, *[part.statistics for part in self.parts]])
+
+    def _statistics_of_children(self, children: Array, weights: Array) -> Array:
+        return self._statistics_of(children, children[:1], weights[:, None])
+
+    def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
+        shares = self._expected(children, parents).shares(weights)
+        counts = np.array([share.sum() for share in shares])
+        blocks = [
+            part._statistics_of_children(children, share)
+            if part.parent_free
+            else part._statistics_of(children, parents, share)
+            for part, share in zip(self.parts, shares, strict=True)
+        ]
+        return np.concatenate([counts, *blocks])
+
+    def _with_statistics(self, statistics: Array) -> Self:
+        sizes = [len(self.parts), *[len(part.statistics) for part in self.parts]]
+        counts, *blocks = np.split(statistics, np.cumsum(sizes)[:-1])
+        if not (counts + self._prior_counts > 0).all():
+            raise ValueError(f"MixturePosterior expects counts >= 0, but got {counts.min():g}.")
+        parts = [p._with_statistics(b) for p, b in zip(self.parts, blocks, strict=True)]
+        return replace(self, parts=tuple(parts), counts=counts)
+
+    # Divergence and draws ----------------------------------------------------------------------
+
+    def _kl(self) -> float:
+        prior = self._prior_counts
+        return dirichlet_kl(self.counts + prior, prior) + sum(part._kl() for part in self.parts)
+
+    def _draw(self, rng: np.random.Generator, root_record: Array | None) -> MixtureMutation:
+        K = len(self.parts)
+        # Gamma variates in logs: a component with hardly any weight underflows otherwise.
+        shapes = self.counts + self._prior_counts
+        log_gammas = np.log(rng.standard_gamma(shapes + 1.0)) + np.log(rng.random(K)) / shapes
+        log_weights = log_gammas - logsumexp(log_gammas)
+        owners = np.full(K, -np.log(K))
+        if root_record is not None:
+            owners = np.array([part._log_root(root_record[None])[0] for part in self.parts])
+        root_weights = np.exp(owners - logsumexp(owners))
+        parts = tuple(part._draw(rng, root_record) for part in self.parts)
+        return replace(
+            MixtureMutation(components=parts),
+            parts=parts,
+            log_weights=log_weights,
+            root_weights=root_weights / root_weights.sum(),
+        )
+
+    def _log_prior_ratio(self, mutation: MixtureMutation) -> float:
+        prior = self._prior_counts
+        # In logs: Π w^(prior − counts) of weights that may be too small for a double.
+        weights = dirichlet_log_ratio(np.ones_like(prior), prior, self.counts + prior)
+        weights -= float(self.counts @ mutation.log_weights)
+        pairs = zip(self.parts, mutation.parts, strict=True)
+        return weights + sum(part._log_prior_ratio(theta) for part, theta in pairs)
+
+
+def clouds_at(
+    X: Array,  # (T, D)
+    templates: Sequence[GaussianPosterior],
+    share: float,
+    rng: np.random.Generator,
+) -> list[tuple[GaussianPosterior, float]]:
+    """Return each cloud after its cluster's records with weight `share` each, and their number.
+
+    Clusters are those of k-means on standardised columns. The defaults of Ψ₀ and κ are divided by
+    K^(2/D), so that K clouds fill the volume of one.
+    """
+    (T, D), K = X.shape, len(templates)
+    if T < K:
+        raise ValueError(
+            f"MixturePosterior expects at least one record for each of its {K} clouds, but X has "
+            f"{T}; use fewer components."
+        )
+    scaled = (X - X.mean(axis=0)) / np.sqrt(column_scales(X))
+    with warnings.catch_warnings():  # fewer distinct records than clusters: some clouds are empty
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        seed = int(rng.integers(2**31))
+        labels = KMeans(K, n_init=1, random_state=seed).fit(scaled).labels_
+    result = []
+    for k, template in enumerate(templates):
+        part = template.start(X)
+        part = replace(part, prior_=_smaller(part, K ** (-2.0 / D)))
+        weights = np.where(labels == k, share, 0.0)
+        result.append((part._update_children(X, weights), float(weights.sum())))
+    return result
+
+
+def _smaller(part: GaussianPosterior, volume: float) -> GaussianPrior:
+    """Return the prior of a cloud of that volume whose mean is as uncertain as before.
+
+    Means have covariance S / κ, so where S shrinks κ does too: else a small cloud far from the
+    centre would pay for its distance with a wide covariance.
+    """
+    prior: GaussianPrior = part.prior_
+    if part.covariance_prior is None:
+        noise = prior.noise
+        noise = InverseWishart(noise.kind, noise.dof, noise.scatter * volume)
+        prior = replace(prior, noise=noise)
+    if part.mean_precision_prior is None:
+        prior = replace(prior, gram=prior.gram * volume)
+    return prior
+
+
+def narrowed(part: Any, factor: float) -> Any:
+    """Return the part with less noise: equal components would stay equal through every update."""
+    if not isinstance(part, GaussianPosterior):
+        raise ValueError(
+            f"MixturePosterior expects n_local=1 for {type(part).__name__}, whose copies would all "
+            "start alike; give different posteriors in components instead."
+        )
+    statistics = part.statistics.copy()
+    _, yy, _, zz = part._moments()
+    B = part.coefficients
+    explained = B @ zz @ B.T  # of yy; the rest is noise
+    D = len(yy)
+    statistics[1 : 1 + D * D] = (explained + factor * (yy - explained)).ravel()
+    return part._with_statistics(statistics)

@@ -1,4 +1,4 @@
-"""Product mutation: groups of columns that mutate independently."""
+"""Groups of columns, each with a model of its own: what products of models share."""
 
 from __future__ import annotations
 
@@ -8,10 +8,97 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.models.base import Mutation
+from outtrees.models.base import Mutation, named_parts
 from outtrees.models.edges import EdgeList, Ints
-from outtrees.models.grouped import Grouped
+from outtrees.models.posterior import Posterior
+
+
+class Grouped:
+    """A product over groups of columns, for mutations and for posteriors alike.
+
+    A product is a frozen dataclass with the fields `groups`, (model, columns) pairs or one model
+    that stands for a copy of it for every column, and `parts`, the started models, one per group.
+    """
+
+    _family: ClassVar[type]  # what the models are
+    groups: Any
+    parts: Any
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, self._family):
+            return
+        owner, family = type(self).__name__, self._family.__name__
+        columns: list[Any] = []
+        for group in self.groups:
+            pair = isinstance(group, tuple) and len(group) == 2
+            if not (pair and isinstance(group[0], self._family)):
+                raise ValueError(
+                    f"{owner} expects groups as ({family.lower()}, columns) pairs, but got "
+                    f"{group!r}; write for example (Gaussian{family}(), [0, 1])."
+                )
+            columns.extend(np.atleast_1d(np.asarray(group[1])).tolist())
+        whole = all(isinstance(c, int) and not isinstance(c, bool) for c in columns)
+        if not columns or not whole or sorted(columns) != list(range(len(columns))):
+            raise ValueError(
+                f"{owner} expects each of the columns 0, 1, ..., D − 1 in exactly one "
+                f"group, but the groups hold {columns}; list every column once."
+            )
+
+    @property
+    def _templates(self) -> list[Any]:
+        if isinstance(self.groups, self._family):
+            return [self.groups]
+        return [model for model, _ in self.groups]
+
+    @property
+    def _columns(self) -> list[list[int]]:
+        return [np.atleast_1d(np.asarray(columns)).tolist() for _, columns in self.groups]
+
+    def _start(self, X: Array, random_state: Any) -> Self:
+        if isinstance(self.groups, self._family):
+            each: Sequence[Any] = [(self.groups, [d]) for d in range(X.shape[1])]
+            return replace(self, groups=each)._start(X, random_state)  # type: ignore[type-var]
+        D = sum(len(columns) for columns in self._columns)
+        if X.shape[1] != D:
+            raise ValueError(
+                f"{type(self).__name__} knows {D} columns, but X has {X.shape[1]}; put every "
+                "column of X in a group."
+            )
+        rng = as_generator(random_state)
+        parts = [
+            model.start(X[:, columns], rng)
+            for model, columns in zip(self._templates, self._columns, strict=True)
+        ]
+        return replace(self, parts=tuple(parts))  # type: ignore[type-var]
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.parts is None else sum(len(columns) for columns in self._columns)
+
+    @property
+    def allows_missing(self) -> bool:
+        """Whether some part accepts NaN cells; each decides for its own columns."""
+        return any(model.allows_missing for model in self._templates)
+
+    @property
+    def parent_free(self) -> bool:
+        """Whether all parts ignore the parent."""
+        return all(model.parent_free for model in self._templates)
+
+    def _each(self, *arrays: Array) -> list[tuple[Any, ...]]:
+        """Return (part, its columns of each array) for each group."""
+        return [
+            (part, *[array[:, columns] for array in arrays])
+            for part, columns in zip(self.parts, self._columns, strict=True)
+        ]
+
+    def _check_values(self, X: Array, name: str) -> None:
+        if self.parts is not None:
+            for part, block in self._each(X):
+                part._checked(block, name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +129,9 @@ class ProductMutation(Grouped, Mutation):
     groups: Sequence[tuple[Mutation, Sequence[int]]] | Mutation = ()
     _: KW_ONLY
     parts: Any = field(default=None, repr=False)  # mutations with parameters, one per group
+
+    def _named(self) -> dict[str, Array]:
+        return named_parts(self.parts)
 
     # Densities and samples: logs add, columns are put side by side -------------------------------
 
@@ -182,3 +272,87 @@ def _log_expm1(x: Array) -> Array:
     """
     with np.errstate(divide="ignore"):
         return x + np.log(-np.expm1(-x))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProductPosterior(Grouped, Posterior):
+    """p(child | parent) = Π_g p_g(columns g of the child | columns g of the parent).
+
+    Groups have independent priors, so their posteriors are independent given the trees.
+
+    Parameters
+    ----------
+    groups : sequence of (posterior, columns), or one posterior
+        Columns are positions in the records; each column belongs to exactly one group. One
+        posterior alone stands for a copy of it for every column.
+
+    Examples
+    --------
+    >>> from outtrees.models.conjugate import GaussianPosterior, PoissonPosterior
+    >>> X = np.column_stack([[0.1, 1.2, 0.7, 0.5], [3, 0, 1, 2]])
+    >>> groups = [(GaussianPosterior(), [0]), (PoissonPosterior(), [1])]
+    >>> ProductPosterior(groups).start(X).expected_log_conditional(X, X).shape
+    (4, 4)
+    """
+
+    _family: ClassVar[type] = Posterior
+    groups: Sequence[tuple[Posterior, Sequence[int]]] | Posterior = ()
+    _: KW_ONLY
+    parts: Any = field(default=None, repr=False)  # posteriors, one per group
+
+    # Logs and divergences add --------------------------------------------------------------------
+
+    def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
+        pairs = self._each(children, parents)
+        return sum(part._expected_log_conditional(c, p) for part, c, p in pairs)
+
+    def _log_predictive(self, children: Array, parents: Array) -> Array:
+        return sum(part._log_predictive(c, p) for part, c, p in self._each(children, parents))
+
+    def _expected_log_child(self, children: Array) -> Array:
+        return sum(part._expected_log_child(c) for part, c in self._each(children))
+
+    def _log_predictive_child(self, children: Array) -> Array:
+        return sum(part._log_predictive_child(c) for part, c in self._each(children))
+
+    def _log_root(self, X: Array) -> Array:
+        return sum(part._log_root(block) for part, block in self._each(X))
+
+    def _kl(self) -> float:
+        return sum(part._kl() for part in self.parts)
+
+    # Statistics stand side by side ---------------------------------------------------------------
+
+    @property
+    def statistics(self) -> Array:
+        """The statistics of all groups."""
+        return np.concatenate([part.statistics for part in self.parts])
+
+    def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
+        pairs = self._each(children, parents)
+        return np.concatenate([part._statistics_of(c, p, weights) for part, c, p in pairs])
+
+    def _statistics_of_children(self, children: Array, weights: Array) -> Array:
+        pairs = self._each(children)
+        return np.concatenate([part._statistics_of_children(c, weights) for part, c in pairs])
+
+    def _update(self, X: Array, edge_marginals: Array) -> Self:
+        parts = [part._update(block, edge_marginals) for part, block in self._each(X)]
+        return replace(self, parts=tuple(parts))
+
+    def _with_statistics(self, statistics: Array) -> Self:
+        ends = np.cumsum([len(part.statistics) for part in self.parts])[:-1]
+        blocks = np.split(statistics, ends)
+        parts = [p._with_statistics(b) for p, b in zip(self.parts, blocks, strict=True)]
+        return replace(self, parts=tuple(parts))
+
+    def _draw(self, rng: np.random.Generator, root_record: Array | None) -> ProductMutation:
+        drawn = []
+        for part, columns in zip(self.parts, self._columns, strict=True):
+            drawn.append(part._draw(rng, None if root_record is None else root_record[columns]))
+        groups = list(zip(drawn, self._columns, strict=True))
+        return replace(ProductMutation(groups), parts=tuple(drawn))
+
+    def _log_prior_ratio(self, mutation: ProductMutation) -> float:
+        pairs = zip(self.parts, mutation.parts, strict=True)
+        return sum(part._log_prior_ratio(theta) for part, theta in pairs)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from abc import abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 
 from outtrees._common.types import Array
-from outtrees.models.covariance import inverse, posterior_cov
+from outtrees.models import covariance as cov_
+from outtrees.models.covariance import InverseWishart, inverse, log_normal, posterior_cov
+from outtrees.models.posterior import Posterior
 
 TRANSITIONS = ("full", "diag", "scalar", "identity", "zero")
 
@@ -30,35 +33,74 @@ class PairMoments:
     parent_parent: Array  # (D, D)  Σ W x_v x_vᵀ
 
     @classmethod
-    def of_pairs(cls, X: Array, edge_marginals: Array, *, centred: bool) -> Self:
-        """Return the moments of all pairs [child, parent] of the records."""
-        centre = _centre(X, centred)
-        Y = X - centre
-        by_child, by_parent = edge_marginals.sum(axis=1), edge_marginals.sum(axis=0)
+    def between(
+        cls,
+        children: Array,  # (n, D)
+        parents: Array,  # (m, D)
+        weights: Any,  # (n, m), may be sparse
+        centre: Array,
+    ) -> Self:
+        """Return the moments of all pairs of these children and parents."""
+        C, P = children - centre, parents - centre
+        by_child, by_parent = weights.sum(axis=1), weights.sum(axis=0)
         return cls(
             weight=float(by_child.sum()),
             centre=centre,
-            child_sum=by_child @ Y,
-            parent_sum=by_parent @ Y,
-            child_child=(Y.T * by_child) @ Y,
-            child_parent=Y.T @ (edge_marginals @ Y),
-            parent_parent=(Y.T * by_parent) @ Y,
+            child_sum=by_child @ C,
+            parent_sum=by_parent @ P,
+            child_child=(C.T * by_child) @ C,
+            child_parent=C.T @ (weights @ P),
+            parent_parent=(P.T * by_parent) @ P,
+        )
+
+    @classmethod
+    def of_pairs(cls, X: Array, edge_marginals: Any, *, centred: bool) -> Self:
+        """Return the moments of all pairs [child, parent] of the records."""
+        return cls.between(X, X, edge_marginals, _centre(X, centred))
+
+    @classmethod
+    def of_links(
+        cls,
+        children: Array,  # (n, D)
+        parents: Array,  # (n, D), of each child
+        weights: Array,  # (n,)
+    ) -> Self:
+        """Return the moments of one link for each child, about the origin."""
+        return cls(
+            weight=float(weights.sum()),
+            centre=np.zeros(children.shape[1]),
+            child_sum=weights @ children,
+            parent_sum=weights @ parents,
+            child_child=(children.T * weights) @ children,
+            child_parent=(children.T * weights) @ parents,
+            parent_parent=(parents.T * weights) @ parents,
         )
 
     @classmethod
     def of_children(cls, X: Array, weights: Array, *, centred: bool) -> Self:
         """Return the moments when parents do not matter: theirs are zero."""
         centre = _centre(X, centred)
-        Y = X - centre
-        nothing = np.zeros((X.shape[1], X.shape[1]))
-        return cls(
-            weight=float(weights.sum()),
-            centre=centre,
-            child_sum=weights @ Y,
-            parent_sum=nothing[0],
-            child_child=(Y.T * weights) @ Y,
-            child_parent=nothing,
-            parent_parent=nothing,
+        found = cls.of_links(X - centre, np.zeros_like(X), weights)
+        return replace(found, centre=centre)
+
+    def towards(self, other: PairMoments, gain: float) -> Self:
+        """Return (1 − gain) · self + gain · other, which have one centre."""
+        names = [f.name for f in fields(self) if f.name != "centre"]
+        mine, theirs = ([getattr(m, name) for name in names] for m in (self, other))
+        moved = [a + gain * (b - a) for a, b in zip(mine, theirs, strict=True)]
+        return replace(self, **dict(zip(names, moved, strict=True)))
+
+    def of_columns(self, at: list[int]) -> Self:
+        """Return the moments of some of the columns."""
+        inner = np.ix_(at, at)
+        return replace(
+            self,
+            centre=self.centre[at],
+            child_sum=self.child_sum[at],
+            parent_sum=self.parent_sum[at],
+            child_child=self.child_child[inner],
+            child_parent=self.child_parent[inner],
+            parent_parent=self.parent_parent[inner],
         )
 
     def residuals(self, transition: Array, offset: Array) -> tuple[Array, Array, Array]:
@@ -175,3 +217,254 @@ def _scaled_pinv(matrix: Array) -> Array:
     return np.linalg.pinv(matrix / np.outer(scale, scale), rcond=1e-10, hermitian=True) / np.outer(
         scale, scale
     )
+
+
+@dataclass(frozen=True)
+class GaussianPrior:
+    """Every number of the prior of a `RegressionPosterior`, and of its root's."""
+
+    centre: Array  # (D,), m
+    coefficients: Array  # (D, H), B₀
+    gram: Array  # (H, H), K₀
+    noise: InverseWishart  # ν₀, Ψ₀
+    root_precision: float  # κ_r
+    root_noise: InverseWishart  # ν_r, Ψ_r
+
+    def draw_root(
+        self, rng: np.random.Generator, record: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return mean and covariance of the root, from the prior or given the root's record."""
+        mean, precision, noise = self.centre, self.root_precision, self.root_noise
+        if record is not None:
+            apart = record - mean
+            share = precision / (precision + 1.0)
+            scatter = noise.scatter + share * cov_.restrict(np.outer(apart, apart), noise.kind)
+            noise = InverseWishart(noise.kind, noise.dof + 1.0, scatter)
+            mean, precision = mean + apart / (precision + 1.0), precision + 1.0
+        cov = noise.draw(rng)
+        factor = cov_.cholesky(cov, "the drawn root_cov")
+        return mean + factor @ rng.standard_normal(len(mean)) / np.sqrt(precision), cov
+
+
+def gaussian_prior(options: Any, X: Array) -> GaussianPrior:
+    """Return the prior that a GaussianPosterior's options ask for, its gaps filled from X."""
+    D, owner = X.shape[1], type(options).__name__
+    parent_free = options.transition == "zero"
+    blocks, precisions = [], []
+    if options.transition == "full":
+        A0 = options.transition_prior
+        A0 = float(A0) * np.eye(D) if np.ndim(A0) == 0 else A0
+        blocks.append(_shaped(A0, np.eye(D), owner, "transition_prior"))
+        K0 = options.transition_precision_prior
+        K0 = float(K0) * np.diag(cov_.column_scales(X)) if np.ndim(K0) == 0 else K0
+        shaped = _shaped(K0, np.eye(D), owner, "transition_precision_prior")
+        precisions.append(_definite(shaped, "it"))
+    if options._offset_is_free:
+        kappa = options.mean_precision_prior
+        kappa = (1.0 if parent_free else 0.01) if kappa is None else float(kappa)
+        blocks.append(np.zeros((D, 1)))
+        precisions.append(np.array([[kappa]]))
+    coefficients = np.hstack(blocks) if blocks else np.empty((D, 0))
+    gram = np.zeros((coefficients.shape[1],) * 2)
+    low = 0
+    for block in precisions:
+        gram[low : low + len(block), low : low + len(block)] = block
+        low += len(block)
+    h2 = 1.0 if parent_free else cov_.bandwidth(*X.shape) ** 2
+    return regression_prior(options, X, coefficients, gram, h2)
+
+
+def regression_prior(
+    options: Any,
+    X: Array,  # (T, D)
+    coefficients: Array,  # (D, H), B₀
+    gram: Array,  # (H, H), K₀
+    h2: float,  # the noise's share of the covariance of the records, where Ψ₀ was not given
+) -> GaussianPrior:
+    """Return the prior with this B₀ and K₀; centre, noise and root from the options or from X."""
+    D, kind, owner = X.shape[1], options.covariance, type(options).__name__
+    mean, cov = cov_.iid_moments(X, kind)
+    floor = options.reg_covar * cov_.restrict(np.diag(cov_.column_scales(X)), kind)
+    full = kind == "full"
+    noise = InverseWishart(
+        kind,
+        _degrees(options.degrees_of_freedom_prior, D if full else 1.0, D, kind, owner),
+        _covariance(
+            options.covariance_prior,
+            options.prior_strength * (h2 * cov + floor),
+            kind,
+            owner,
+            "covariance_prior",
+        ),
+    )
+    root_noise = InverseWishart(
+        kind,
+        _degrees(options.root_degrees_of_freedom_prior, D + 2.0 if full else 3.0, D, kind, owner),
+        _covariance(
+            options.root_covariance_prior, cov + floor, kind, owner, "root_covariance_prior"
+        ),
+    )
+    return GaussianPrior(
+        centre=_shaped(options.mean_prior, mean, owner, "mean_prior"),
+        coefficients=coefficients,
+        gram=gram,
+        noise=noise,
+        root_precision=float(options.root_mean_precision_prior),
+        root_noise=root_noise,
+    )
+
+
+def _shaped(value: Any, default: Array, owner: str, name: str) -> Array:
+    array = default if value is None else np.array(value, dtype=np.float64)
+    if array.shape != default.shape or not np.isfinite(array).all():
+        raise ValueError(
+            f"{owner} expects {name} of shape {default.shape} with finite entries, but "
+            f"got shape {array.shape}; give one entry for each column of X."
+        )
+    return array
+
+
+def _degrees(value: float | None, default: float, D: int, kind: str, owner: str) -> float:
+    degrees = default if value is None else float(value)
+    least = D - 1.0 if kind == "full" else 0.0
+    if not degrees > least:
+        raise ValueError(
+            f"{owner} expects degrees of freedom > {least:g} for covariance={kind!r} and "
+            f"{D} columns, but got {degrees:g}; raise them."
+        )
+    return degrees
+
+
+def _covariance(value: Any, default: Array, kind: str, owner: str, name: str) -> Array:
+    return _definite(cov_.restrict(_shaped(value, default, owner, name), kind), name)
+
+
+def _definite(matrix: Array, name: str) -> Array:
+    cov_.cholesky(matrix, name)
+    return matrix
+
+
+class RegressionPosterior(Posterior):
+    """What families share in which a child is linear in known features z of its parent.
+
+        y | z ~ N(B z, S),   B | S ~ matrix normal(B₀, S, K₀⁻¹),   S ~ inverse Wishart(ν₀, Ψ₀)
+
+    with y the child less a base that the parent determines; q is of the same kind. A family is a
+    frozen dataclass with the fields below, and writes `_design`.
+    """
+
+    covariance: str
+    prior_: Any  # GaussianPrior, None before `start`
+    statistics_: Any  # (1 + D² + DH + H²,)
+    # Of q, from prior and statistics:
+    coefficients: Any  # (D, H), B's mean
+    gram: Any  # (H, H), K
+    noise: Any  # InverseWishart of S
+
+    @abstractmethod
+    def _design(self, parents: Array) -> tuple[Array, Array]:
+        """Return what is taken off the children of each parent, (n, D) or (D,), and z (n, H)."""
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.prior_ is None else len(self.prior_.centre)
+
+    # Statistics: weight, Σ W y yᵀ, Σ W y zᵀ, Σ W z zᵀ -------------------------------------------
+
+    @property
+    def statistics(self) -> Array:
+        """Σ W, Σ W y yᵀ, Σ W y zᵀ and Σ W z zᵀ in one vector."""
+        return self.statistics_
+
+    def _moments(self) -> tuple[float, Array, Array, Array]:
+        D, H = self.prior_.coefficients.shape
+        weight, yy, yz, zz = np.split(self.statistics_, np.cumsum([1, D * D, D * H]))
+        return float(weight[0]), yy.reshape(D, D), yz.reshape(D, H), zz.reshape(H, H)
+
+    def _with_statistics(self, statistics: Array) -> Self:
+        prior: GaussianPrior = self.prior_
+        held = replace(self, statistics_=statistics)
+        N, yy, yz, zz = held._moments()
+        if prior.noise.dof + N <= 0 or N < -1e-6:
+            raise ValueError(f"{type(self).__name__} expects a weight >= 0, but got {N:g}.")
+        K = prior.gram + (zz + zz.T) / 2
+        weighted0 = prior.coefficients @ prior.gram
+        right = weighted0 + yz
+        B = np.linalg.solve(K, right.T).T if K.size else right
+        # Ψ₀ + Σ W (y − Bz)(y − Bz)ᵀ + (B − B₀) K₀ (B − B₀)ᵀ: sums of squares, no difference of
+        # large numbers where B is the maximum.
+        change = B - prior.coefficients
+        residual = yy - B @ yz.T - yz @ B.T + B @ zz @ B.T
+        scatter = prior.noise.scatter + residual + change @ prior.gram @ change.T
+        scatter = cov_.restrict(scatter, self.covariance)
+        cov_.cholesky(scatter, "the posterior scatter")  # refuses what is no posterior
+        cov_.cholesky(K, "the posterior precision of the transition")
+        noise = InverseWishart(self.covariance, prior.noise.dof + N, scatter)
+        return replace(held, coefficients=B, gram=K, noise=noise)
+
+    # Densities ---------------------------------------------------------------------------------
+
+    def _means(self, parents: Array) -> tuple[Array, Array]:
+        """Return the expected child of each parent (n, D), and zᵀ K⁻¹ z (n,)."""
+        base, z = self._design(parents)
+        doubt = np.zeros(len(parents))
+        if z.size:
+            doubt = np.sum(z.T * np.linalg.solve(self.gram, z.T), axis=0)
+        return base + z @ self.coefficients.T, doubt
+
+    def _expected(self, children: Array, parents: Array) -> Array:
+        means, doubt = self._means(parents)
+        log_pairs = log_normal(children, means, self.noise.harmonic_mean, "the posterior scatter")
+        D = children.shape[1]
+        log_pairs -= 0.5 * (self.noise.log_det_excess() + D * doubt)
+        return log_pairs
+
+    def _predictive(self, children: Array, parents: Array) -> Array:
+        means, doubt = self._means(parents)
+        return self.noise.log_student(children, means, 1.0 + doubt)
+
+    def _log_root(self, X: Array) -> Array:
+        prior: GaussianPrior = self.prior_
+        spread = np.array([1.0 + 1.0 / prior.root_precision])
+        return prior.root_noise.log_student(X, prior.centre[None], spread)[:, 0]
+
+    # Divergence and draws ----------------------------------------------------------------------
+
+    def _kl(self) -> float:
+        prior: GaussianPrior = self.prior_
+        change = self.coefficients - prior.coefficients
+        K, K0 = self.gram, prior.gram
+        D, H = change.shape
+        result = self.noise.kl(prior.noise)
+        if H:
+            moved = change @ K0 @ change.T
+            log_dets = cov_.log_determinant(K, "K") - cov_.log_determinant(K0, "K₀")
+            result += 0.5 * D * (float(np.trace(np.linalg.solve(K, K0))) - H + log_dets)
+            result += 0.5 * float(np.sum(self.noise.expected_precision * moved))
+        return result
+
+    def _drawn(self, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return B and S from q."""
+        cov = self.noise.draw(rng)
+        D, H = self.coefficients.shape
+        rows = cov_.cholesky(cov, "the drawn covariance") @ rng.standard_normal((D, H))
+        B = self.coefficients
+        if H:
+            # With K = L Lᵀ, noise Lᵀ⁻¹ from the right has covariance K⁻¹.
+            B = B + np.linalg.solve(cov_.cholesky(self.gram, "K").T, rows.T).T
+        return B, cov
+
+    def _log_ratio(self, B: Array, cov: Array) -> float:
+        """Return log p(B, S) − log q(B, S)."""
+        prior: GaussianPrior = self.prior_
+        result = prior.noise.log_ratio(self.noise, cov)
+        if B.size:
+            precision = cov_.inverse(cov)
+            for sign, mean, K in (
+                (1.0, prior.coefficients, prior.gram),
+                (-1.0, self.coefficients, self.gram),
+            ):
+                quadratic = np.sum(precision * ((B - mean) @ K @ (B - mean).T))
+                result += 0.5 * sign * (len(cov) * cov_.log_determinant(K, "K") - quadratic)
+        return float(result)

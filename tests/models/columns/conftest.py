@@ -20,6 +20,8 @@ from outtrees.models.columns import (
     Waiting,
 )
 
+from ..angle import Angle
+
 
 def densities(kernel, children, parents, k):
     """Return p(child | parent, k links) for all pairs (n, m)."""
@@ -310,6 +312,13 @@ CASES = [
             accuracy=2e-5,  # the density has a kink at the parent's date
         )
         for law in ("lognormal", "weibull")
+    ),
+    KernelCase(
+        "angle",
+        Angle(log_spread=-0.7),
+        np.random.default_rng(22).uniform(0, 2 * np.pi, size=(10, 1)),
+        *legendre(0, 2 * np.pi, 120),
+        discrete=False,
     ),
     _substitution("jc69", "ACGT"),
     _substitution("k80", "ACGT", "K80"),

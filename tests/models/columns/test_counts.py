@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from outtrees.models.columns import Counts
-from outtrees.models.columns.counts import _TERMS_AT_ONCE
+from outtrees.models.count import _TERMS_AT_ONCE
 
 from .conftest import climbed, densities
 

@@ -1,16 +1,15 @@
 """Columns of a table: how each kind of cell changes from parent to child."""
 
-from outtrees.models.columns.base import ColumnKernel
+from outtrees.models.category import Sticky
+from outtrees.models.column import ColumnKernel
 from outtrees.models.columns.contacts import Contacts
-from outtrees.models.columns.counts import Counts
-from outtrees.models.columns.drift import Drift
-from outtrees.models.columns.grouped_drift import GroupedDrift
 from outtrees.models.columns.lineage import EdgeWeights, Lineage, LineagePairs
 from outtrees.models.columns.matrices import Distances, GivenWeights
-from outtrees.models.columns.reversion import Reversion
-from outtrees.models.columns.sticky import Sticky
 from outtrees.models.columns.substitution import Substitution
 from outtrees.models.columns.waiting import Waiting
+from outtrees.models.count import Counts
+from outtrees.models.normal import Reversion
+from outtrees.models.place import Drift, GroupedDrift
 
 __all__ = [
     "ColumnKernel",

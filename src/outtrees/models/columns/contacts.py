@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
-from outtrees.models.columns.base import Array, ColumnKernel, Index, logit, share_of
+from outtrees.models.column import Array, ColumnKernel, Index, logit, share_of
 
 _SPREAD = 2.0  # standard deviation of the logit of the share, beforehand, about 0
 _PSEUDO = 0.5  # pairs with and without a contact, added to those that there are

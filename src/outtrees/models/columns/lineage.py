@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from outtrees.models.columns.base import Array, ColumnKernel, Index, logit, share_of
+from outtrees.models.column import Array, ColumnKernel, Index, logit, share_of
 from outtrees.models.columns.matrices import GivenWeights
 from outtrees.models.columns.waiting import Waiting
 from outtrees.models.edges import chunks

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from outtrees.models.columns.base import Array, ColumnKernel, Index
+from outtrees.models.column import Array, ColumnKernel, Index
 
 
 @dataclass(frozen=True, eq=False)

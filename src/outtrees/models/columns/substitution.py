@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.models.columns.base import (
+from outtrees.models.column import (
     Array,
     ColumnKernel,
     Index,
@@ -18,9 +18,9 @@ from outtrees.models.columns.base import (
     logit,
     share_of,
 )
-from outtrees.models.columns.quick import Sites
 from outtrees.models.columns.unknown_sites import MISSING, UnknownSites
 from outtrees.models.edges import chunks
+from outtrees.models.quick import Sites
 
 _CELLS_AT_ONCE = 20_000_000  # bytes compared at a time
 # Columns of what `pairs` returns: numbers of sites by what child and parent show, and log p of

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, log_ndtr
 
-from outtrees.models.columns.base import Array, CellKernel, Index
+from outtrees.models.column import Array, CellKernel, Index
 from outtrees.models.columns.gamma_tails import log_tails
-from outtrees.models.columns.quick import Gaps
+from outtrees.models.quick import Gaps
 
 # Columns of a cell: date, date from which children wait, ± half-width, 1 where still open.
 _START, _END, _WIDTH, _OPEN = range(4)

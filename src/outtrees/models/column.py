@@ -1,19 +1,27 @@
-"""What every column of a table answers: how its cells change along k links from parent to child."""
+"""What every kind of column answers: how its cells change along k links from parent to child.
+
+A kind is written once, as a `CellKernel`. Tables (`Ancestry`) use it as it is, and a
+`ColumnMutation` of it serves wherever a mutation does.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.sparse import coo_array
 from scipy.special import expit
 
-from outtrees.models.columns.quick import Quick
+from outtrees._common.types import Array
+from outtrees.models.base import Mutation
+from outtrees.models.quick import Quick
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
@@ -122,6 +130,14 @@ class ColumnKernel(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Return the fitted parameters in words."""
+
+    def states(self, values: Array) -> tuple[Array, Array] | None:
+        """Return values that hidden cells of a column (T, 1) may have, (S,), and their widths (S,).
+
+        The values rise; a width is what a density is multiplied by: 1 for what can be counted, the
+        distance to the next for a grid. None if hidden cells cannot be summed over.
+        """
+        return None
 
     def quick(self, values: Array, generations: int, elapsed: float) -> Quick | None:
         """Return the kernel and its cells (T, D) as compiled loops read them, None if they cannot.
@@ -235,7 +251,221 @@ class CellKernel(ColumnKernel):
         return differences(total, self)
 
 
+class ShareKernel(CellKernel):
+    """A kernel that learns one number, the share of the parent's value that a child keeps.
+
+    Its prior is Beta with mode 1/2, worth `prior_strength` pseudo-links.
+    """
+
+    _share: ClassVar[str]  # the field that holds it
+    prior_strength: float
+
+    @property
+    def params(self) -> Array:
+        """The share, as a logit."""
+        return np.array([logit(getattr(self, self._share))])
+
+    def with_params(self, params: Array) -> Self:
+        """Return the kernel with this share."""
+        return replace(self, **{self._share: share_of(params[0])})  # type: ignore[type-var]  # a dataclass
+
+    def start_grid(self) -> list[Array]:
+        """Return a column that says next to nothing, and ones that are kept more and more."""
+        return [np.array([value]) for value in (-3.0, -1.0, 1.0, 3.0)]
+
+    def log_prior(self) -> float:
+        """Return the Beta log-density of the share, up to a constant."""
+        share = getattr(self, self._share)
+        return 0.5 * self.prior_strength * float(np.log(4 * share * (1 - share)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnMutation(Mutation):
+    """A kind of column as a mutation: cells change by one link of its kernel.
+
+    For `OutTreeDensity`, `OutTreeClassifier`, `OutTreeImputer` (kernels with `states`) and, in a
+    `outtrees.models.conjugate.PointPosterior`, `BayesianOutTree`. Put several into a
+    `ProductMutation`. NaN cells are integrated out pair by pair, as the kernel does.
+
+    Parameters
+    ----------
+    kernel : ColumnKernel
+        Such as those in `outtrees.models.columns`.
+    points, widths : arrays of shape (S,), optional
+        Cells are then positions in these points; `OutTreeImputer` sets them.
+
+    Examples
+    --------
+    >>> from outtrees.models.columns import Counts
+    >>> X = np.array([[0.0], [3.0], [4.0], [1.0]])
+    >>> ColumnMutation(Counts()).start(X).log_conditional(X, X).shape
+    (4, 4)
+    """
+
+    kernel: ColumnKernel
+    points: Any = None
+    widths: Any = None
+    _: KW_ONLY
+    n_columns: int | None = field(default=None, repr=False)
+
+    def _start(self, X: Array, random_state: Any) -> Self:
+        return replace(self, kernel=self.kernel.start(self._cells(X)), n_columns=X.shape[1])
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return self.n_columns
+
+    @property
+    def allows_missing(self) -> bool:
+        """NaN cells are integrated out."""
+        return True
+
+    def _cells(self, X: Array) -> Array:
+        if self.points is None:
+            return X
+        return np.append(self.points, np.nan)[np.where(np.isnan(X), -1, X).astype(np.intp)]
+
+    # Densities and samples ---------------------------------------------------------------------
+
+    def _log_conditional(self, children: Array, parents: Array) -> Array:
+        # Tables repeat the same cells.
+        (x, of_child), (y, of_parent) = distinct(children), distinct(parents)
+        child, parent = np.indices((len(x), len(y))).reshape(2, -1)
+        table = self._log_edges(x, y, child, parent).reshape(len(x), len(y))
+        return np.asarray(table[of_child][:, of_parent])
+
+    def _log_edges(self, children: Array, parents: Array, child: Index, parent: Index) -> Array:
+        return self.kernel.log_steps(self._pairs(children, parents, child, parent), 1)
+
+    def _pairs(self, children: Array, parents: Array, child: Index, parent: Index) -> Any:
+        return self.kernel.pairs(self._cells(children), self._cells(parents), child, parent)
+
+    def _log_root(self, X: Array) -> Array:
+        return self.kernel.log_alone(self._cells(X))
+
+    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
+        """Return the mean over the records of each class, and some of the density of all."""
+        few = 8.0  # records of each class that the density of all is worth
+        log_pairs, alone = self._log_conditional(records, X), self._log_root(records)
+        top = np.maximum(log_pairs.max(axis=1), alone)[:, None]
+        mass = np.exp(log_pairs - top) @ weights + few * np.exp(alone[:, None] - top)
+        return np.asarray(np.log(mass / (weights.sum(axis=0) + few)) + top)
+
+    def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
+        cells = self._cells(parents)
+        unknown = np.isnan(cells).any(axis=1)
+        result = self.kernel.sample_alone(len(cells), rng)
+        result[~unknown] = self.kernel.sample(cells[~unknown], 1, rng)
+        return result
+
+    def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
+        return self.kernel.sample_alone(n, rng)
+
+    # Learning ----------------------------------------------------------------------------------
+
+    def _params(self) -> Array:
+        return self.kernel.params
+
+    def _with_params(self, params: Array) -> Self:
+        return replace(self, kernel=self.kernel.with_params(params))
+
+    def _log_prior(self) -> float:
+        return self.kernel.log_prior()
+
+    def _listed(self, X: Array, edge_marginals: Any) -> tuple[Any, Array]:
+        """Return the pairs that have a weight, and their weights."""
+        listed = coo_array(edge_marginals)
+        listed.sum_duplicates()  # sorted: a list of all pairs and a matrix give the same bits
+        used = listed.data != 0
+        return self._pairs(X, X, listed.row[used], listed.col[used]), listed.data[used]
+
+    def _refit(self, X: Array, edge_marginals: Any) -> Self:
+        pairs, weights = self._listed(X, edge_marginals)
+
+        def loss(params: Array) -> tuple[float, Array]:
+            kernel = self.kernel.with_params(params)
+            value = float(weights @ kernel.log_steps(pairs, 1)) + kernel.log_prior()
+            return -value, -(kernel.slopes(pairs, weights[None]) + kernel.prior_slopes())
+
+        start = self.kernel.params
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", options=_CLIMB)
+        return self._with_params(found.x) if found.fun < loss(start)[0] else self
+
+    def _gradient(self, X: Array, edge_marginals: Any) -> Array:
+        pairs, weights = self._listed(X, edge_marginals)
+        return self.kernel.slopes(pairs, weights[None]) + self.kernel.prior_slopes()
+
+    # Hidden cells ------------------------------------------------------------------------------
+
+    @property
+    def hidden_cells(self) -> str | None:
+        """By tables of the values that the kernel names."""
+        return None if self.kernel.states(np.zeros((1, 1))) is None else "tables"
+
+    def on_states(self, values: Array) -> Self:
+        """Return the same for cells that are positions in the kernel's states of a column."""
+        found = self.kernel.states(values)
+        if found is None:
+            raise ValueError(f"{type(self.kernel).__name__} cannot sum over hidden cells.")
+        return replace(self, points=found[0], widths=found[1])
+
+    @property
+    def levels(self) -> tuple[Array, ...]:
+        """The positions of the states."""
+        return (np.arange(float(len(self.points))),)
+
+    @property
+    def marginals(self) -> tuple[Array, ...]:
+        """The probability of each state without a parent."""
+        p = self.widths * np.exp(self.kernel.log_alone(self.points[:, None]))
+        return (p / p.sum(),)
+
+    @property
+    def matrices(self) -> tuple[Array, ...]:
+        """The probability of each state given the parent's, [child, parent]."""
+        states = self.levels[0][:, None]
+        p = self.widths[:, None] * np.exp(self._log_conditional(states, states))
+        return (p / p.sum(axis=0),)
+
+    def _refit_counts(self, counts_of: list[Array]) -> Self:
+        return self._refit(self.levels[0][:, None], counts_of[0][:-1, :-1])
+
+    def _drawn(self, counts_of: list[Array], rng: np.random.Generator) -> Self:
+        """Return the mutation after one round of slice sampling of each parameter (Neal 2003)."""
+        pairs, weights = self._listed(self.levels[0][:, None], counts_of[0][:-1, :-1])
+        current = self._params().copy()
+
+        def value(params: Array) -> float:
+            kernel = self.kernel.with_params(params)
+            return float(weights @ kernel.log_steps(pairs, 1)) + kernel.log_prior()
+
+        for i in range(len(current)):
+            level = value(current) + np.log(rng.random())
+            low = current[i] - rng.random() * 2.0  # an interval of width 2, doubled while inside
+            ends = [low, low + 2.0]
+            for side, step in ((0, -2.0), (1, 2.0)):
+                moved = current.copy()
+                moved[i] = ends[side]
+                while value(moved) > level and abs(moved[i] - current[i]) < 30:
+                    moved[i] += step
+                ends[side] = float(moved[i])
+            while True:
+                moved = current.copy()
+                moved[i] = rng.uniform(*ends)
+                if value(moved) > level:
+                    break
+                ends[int(moved[i] > current[i])] = float(moved[i])
+            current = moved
+        return self._with_params(current)
+
+    def _with_observed_root(self, X: Array) -> Self:
+        kernel = self.kernel.start(self._cells(X)).with_params(self.kernel.params)
+        return replace(self, kernel=kernel)
+
+
 K = TypeVar("K", bound=ColumnKernel)
+_CLIMB = {"maxiter": 100, "ftol": 1e-14, "gtol": 1e-8}  # of one refit
 _STEP = 1e-5  # of central differences: rounding and curvature then cost about 1e-10 each
 
 
@@ -286,3 +516,42 @@ def _filled(where: NDArray[np.bool_], place: Index) -> NDArray[np.int32]:
     result = np.full(len(where), -1, dtype=np.int32)
     result[where] = place
     return result
+
+
+def typical_variance(known: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a robust variance of each column of known cells (n, D), positive, shape (D,).
+
+    From the median distance to the median (as a normal column would have it); the sample variance
+    where more than half of the cells are equal, and 1 where all are: such a column has no scale of
+    its own, and any positive one serves.
+
+    Examples
+    --------
+    >>> wild = np.array([[0.0], [1.0], [2.0], [3.0], [1e6]])
+    >>> typical_variance(wild).round(2), typical_variance(np.ones((3, 1)))
+    (array([2.2]), array([1.]))
+    """
+    if not len(known):
+        return np.ones(known.shape[1])
+    middle = np.median(known, axis=0)
+    robust = (1.4826 * np.median(abs(known - middle), axis=0)) ** 2
+    variance = np.where(robust > 0, robust, known.var(axis=0))
+    return np.where(variance > 0, variance, 1.0)
+
+
+def rounding(known: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard deviation that rounding leaves in each column of known cells (D,).
+
+    The unit in which cells are written is the least difference between two of them that differ;
+    what lies within it is spread evenly, with standard deviation unit / √12.
+
+    Examples
+    --------
+    >>> rounding(np.array([[0.5], [1.0], [3.0], [3.0]])).round(3)
+    array([0.144])
+    """
+    finest = np.zeros(known.shape[1])
+    for d, column in enumerate(known.T):
+        steps = np.diff(np.unique(column))
+        finest[d] = steps.min() / np.sqrt(12) if len(steps) else 0.0
+    return finest

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from outtrees.models.conjugate.base import Posterior
-from outtrees.models.conjugate.categorical import CategoricalPosterior
-from outtrees.models.conjugate.gaussian import GaussianPosterior
-from outtrees.models.conjugate.kernel import KernelPosterior
-from outtrees.models.conjugate.mixture import MixturePosterior
-from outtrees.models.conjugate.poisson import PoissonPosterior
-from outtrees.models.conjugate.product import ProductPosterior
+from outtrees.models.base import Mutation
+from outtrees.models.category import CategoricalPosterior
+from outtrees.models.count import PoissonPosterior
+from outtrees.models.kernel import KernelPosterior
+from outtrees.models.mixture import MixturePosterior
+from outtrees.models.normal import GaussianPosterior
+from outtrees.models.posterior import PointPosterior, Posterior
+from outtrees.models.product import ProductPosterior
 
 __all__ = [
     "POSTERIORS",
@@ -18,6 +19,7 @@ __all__ = [
     "GaussianPosterior",
     "KernelPosterior",
     "MixturePosterior",
+    "PointPosterior",
     "PoissonPosterior",
     "Posterior",
     "ProductPosterior",
@@ -36,8 +38,10 @@ POSTERIORS: dict[str, Callable[[], Posterior]] = {
 }
 
 
-def make_posterior(mutation: str | Posterior) -> Posterior:
+def make_posterior(mutation: str | Posterior | Mutation) -> Posterior:
     """Return the posterior with that name and default priors; a posterior is returned as it is.
+
+    Any other mutation gets a `PointPosterior`.
 
     Examples
     --------
@@ -46,9 +50,11 @@ def make_posterior(mutation: str | Posterior) -> Posterior:
     """
     if isinstance(mutation, Posterior):
         return mutation
+    if isinstance(mutation, Mutation):
+        return PointPosterior(mutation)
     if isinstance(mutation, str) and mutation in POSTERIORS:
         return POSTERIORS[mutation]()
     names = ", ".join(repr(name) for name in POSTERIORS)
     raise ValueError(
-        f"mutation is expected to be a Posterior or one of {names}, but got {mutation!r}."
+        f"mutation must be a Posterior, a Mutation or one of {names}; got {mutation!r}."
     )

@@ -1,0 +1,768 @@
+"""Categories: cells that keep the parent's value or are drawn afresh, or follow a whole matrix.
+
+    p(a | b) = s·[a = b] + (1 − s)·marginal_a,    a the child's category, b the parent's
+
+stands here once, for rows of categories (`CategoricalMutation`), for one column of a table over k
+links, where s becomes s^k (`Sticky`), for what is believed of s (`CategoricalPosterior`), and for
+labels (`outtrees.labels.model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import digamma, expit, gammaln, logit, logsumexp, softmax, xlogy
+
+from outtrees._common.arguments import check_number, check_option
+from outtrees._common.types import Array
+from outtrees.models.base import Mutation
+from outtrees.models.column import ShareKernel
+from outtrees.models.edges import Ints
+from outtrees.models.posterior import Posterior
+from outtrees.models.quick import Match
+
+# What all of them share --------------------------------------------------------------------
+
+
+def sticky_matrix(s: float, marginal: Array) -> Array:
+    """Return p(child's category | parent's), (C, C) [child, parent].
+
+    Examples
+    --------
+    >>> sticky_matrix(0.5, np.array([0.5, 0.5]))
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    """
+    return np.asarray(s * np.eye(len(marginal)) + (1.0 - s) * marginal[:, None])
+
+
+def frequencies(
+    codes: NDArray[np.intp],  # 0 … C − 1 of those that are known
+    n_levels: int,
+    pseudo_count: float,
+) -> Array:
+    """Return the share of each category (C,), with pseudo-records spread evenly over them.
+
+    Examples
+    --------
+    >>> frequencies(np.array([0, 0]), 2, 2.0)
+    array([0.75, 0.25])
+    """
+    counts = np.bincount(codes, minlength=n_levels) + pseudo_count / n_levels
+    total = counts.sum()
+    return np.asarray(counts / total if total > 0 else np.full(n_levels, 1 / n_levels))
+
+
+def coded(
+    cells: Array,  # (n,) categories, NaN where missing
+    levels: Array,  # (C,), sorted
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the position of each cell's category, C where missing, and the rows of unknown ones.
+
+    Examples
+    --------
+    >>> coded(np.array([7.0, np.nan, 5.0]), np.array([2.0, 7.0]))
+    (array([1, 2, 1]), array([2]))
+    """
+    missing = np.isnan(cells)
+    code = np.minimum(np.searchsorted(levels, cells), len(levels) - 1)
+    unknown = np.flatnonzero((levels[code] != cells) & ~missing)
+    return np.where(missing, len(levels), code), unknown
+
+
+def looked_up(
+    tables: Iterable[Array],  # one (C_d + 1, C_d + 1) for each column, the last for missing cells
+    children: NDArray[np.intp],  # (n, D) codes
+    parents: NDArray[np.intp],  # (m, D) codes
+) -> Array:
+    """Return the sums over columns of the tables' entries, for all pairs (n, m)."""
+    result = np.zeros((len(children), len(parents)))
+    for d, table in enumerate(tables):
+        result += np.take(table[children[:, d]], parents[:, d], axis=1)
+    return result
+
+
+def pair_counts(
+    child: NDArray[np.intp],  # (n,) codes, C where missing
+    parent: NDArray[np.intp],  # (m,)
+    weights: Any,  # (n, m), may be sparse
+    n_levels: int,
+) -> Array:
+    """Return the weight of each pair of categories, (C + 1, C + 1), missing cells last."""
+    one = np.eye(n_levels + 1)
+    return np.asarray(one[child].T @ (weights @ one[parent]))
+
+
+# Records of each class that the shares and rates of all are worth: columns are taken as
+# independent, and many of them would make a few records speak too loudly.
+SHARES = 8.0
+
+
+def shares_by_class(
+    counts: Array,  # (C, V) of the values among the records of each class
+    marginal: Array,  # (V,) of all records
+) -> Array:
+    """Return the probability of each value in each class, (C, V).
+
+    Examples
+    --------
+    >>> shares_by_class(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0.5, 0.5])).tolist()
+    [[0.6, 0.4], [0.5, 0.5]]
+    """
+    total = counts.sum(axis=1, keepdims=True)
+    return np.asarray((counts + SHARES * marginal) / (total + SHARES))
+
+
+# Rows of categories ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CategoricalMutation(Mutation):
+    """Categorical columns, each with a matrix of p(child's value a | parent's value b).
+
+    Cells are numbers that name categories, in float arrays; NaN is a missing cell.
+
+    Parameters
+    ----------
+    kind : {"sticky", "full"}
+        "sticky" has one number s for each column, p(a | b) = s·[a = b] + (1 − s)·marginal_a:
+        the child keeps the parent's value, or draws afresh from the marginal. At s = 0 records
+        are independent, at s = 1 nothing changes, and the marginal is stationary for every s.
+        "full" learns the whole matrix.
+    prior_strength : float
+        The pseudo-count ν of the priors. "sticky": Beta with mode 1/2,
+        log_prior = Σ_d ν/2 · log(4 s (1 − s)). "full": a Dirichlet with mode at the marginal for
+        each parent's value, log_prior = −ν Σ_b KL(marginal ‖ p(· | b)), 0 if records are
+        independent. ν pseudo-records, spread evenly over the categories, also enter the marginal.
+    start_correlation : float in [0, 1]
+        The stickiness at `start`, also of "full" matrices; 0 is the iid solution.
+    categories : sequence of sequences, optional
+        The categories of each column; by default the values found by `start`.
+
+    Notes
+    -----
+    The marginal is the frequency of each category in the data that `start` saw. It is also the
+    root's distribution and is not refitted.
+
+    A missing cell is integrated out, pair by pair: a known child with an unknown parent pays
+    log Σ_b marginal_b p(a | b), which for "sticky" is log marginal_a because the marginal is
+    stationary; an unknown child pays nothing. This is exact as long as each unknown cell takes
+    part in one link; a record with an unknown cell that has both a parent and children links them
+    through that cell, which a product of pairs cannot express.
+
+    `refit` is the exact maximiser, save for "full" with missing parents, where it is one step of
+    EM.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [0.0], [1.0], [1.0]])
+    >>> mutation = CategoricalMutation(prior_strength=0).start(X)
+    >>> mutation.matrices[0]
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    >>> np.exp(mutation.log_conditional([[0.0]], [[0.0], [1.0], [np.nan]]))
+    array([[0.75, 0.25, 0.5 ]])
+    """
+
+    kind: str = "sticky"
+    prior_strength: float = 1.0
+    start_correlation: float = 0.5
+    categories: Sequence[Sequence[float]] | None = None
+    _: KW_ONLY
+    levels: Any = field(default=None, repr=False)  # D arrays (C_d,), sorted
+    marginals: Any = field(default=None, repr=False)  # D arrays (C_d,)
+    stickiness: Any = field(default=None, repr=False)  # (D,), for "sticky"
+    full_matrices: Any = field(default=None, repr=False)  # D arrays (C_d, C_d) [child, parent]
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        check_option(owner, "kind", self.kind, ("sticky", "full"))
+        check_number(owner, "prior_strength", self.prior_strength, 0)
+        check_number(owner, "start_correlation", self.start_correlation, 0, 1)
+
+    @property
+    def allows_missing(self) -> bool:
+        """NaN cells are integrated out."""
+        return True
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.levels is None else len(self.levels)
+
+    @property
+    def hidden_cells(self) -> str:
+        """By the tables of all columns."""
+        return "tables"
+
+    @property
+    def matrices(self) -> tuple[Array, ...]:
+        """One matrix p(child's value | parent's value) for each column, [child, parent]."""
+        self._require_started()
+        if self.kind == "full":
+            return self.full_matrices
+        return tuple(
+            sticky_matrix(s, m) for s, m in zip(self.stickiness, self.marginals, strict=True)
+        )
+
+    # Start -----------------------------------------------------------------------------------
+
+    def _start(self, X: Array, random_state: Any) -> Self:
+        D = X.shape[1]
+        if self.categories is not None and len(self.categories) != D:
+            raise ValueError(
+                f"CategoricalMutation expects categories for each of the {D} columns of X, but got "
+                f"{len(self.categories)}; give one sequence for each column."
+            )
+        levels, marginals = [], []
+        for d in range(D):
+            present = X[~np.isnan(X[:, d]), d]
+            names = np.unique(present if self.categories is None else self.categories[d])
+            if len(names) == 0:
+                raise ValueError(
+                    f"CategoricalMutation expects a value in each column, but column {d} has only "
+                    "missing cells; drop the column or give its categories."
+                )
+            levels.append(names.astype(np.float64))
+        found = replace(self, levels=tuple(levels))
+        for codes, names in zip(found._codes(X, "X").T, levels, strict=True):
+            known = codes[codes < len(names)]
+            marginals.append(frequencies(known, len(names), self.prior_strength))
+        s = self.start_correlation
+        return replace(
+            found,
+            marginals=tuple(marginals),
+            stickiness=np.full(D, float(s)) if self.kind == "sticky" else None,
+            full_matrices=(
+                tuple(sticky_matrix(s, m) for m in marginals) if self.kind == "full" else None
+            ),
+        )
+
+    def _with_observed_root(self, X: Array) -> Self:
+        """Return the mutation whose marginal is that of the observed cells; NaN elsewhere."""
+        known = replace(self, categories=[names.tolist() for names in self.levels])
+        again = known.start(X)
+        return replace(self, marginals=again.marginals, full_matrices=again.full_matrices)
+
+    def _codes(self, X: Array, name: str) -> NDArray[np.intp]:
+        """Return the position of each cell's category, one past the end for missing cells."""
+        codes = np.empty(X.shape, dtype=np.intp)
+        for d, names in enumerate(self.levels):
+            codes[:, d], unknown = coded(X[:, d], names)
+            if len(unknown):
+                row = unknown[0]
+                raise ValueError(
+                    f"CategoricalMutation expects one of {names.tolist()} in column {d}, but "
+                    f"{name} has {X[row, d]:g} in row {row}; list it in categories or mark it as "
+                    "missing (NaN)."
+                )
+        return codes
+
+    def _named(self) -> dict[str, Array]:
+        if self.kind == "sticky":
+            return {"stickiness": self.stickiness}
+        return {f"matrices[{d}]": matrix for d, matrix in enumerate(self.full_matrices)}
+
+    # Densities and samples ---------------------------------------------------------------------
+
+    def _log_conditional(self, children: Array, parents: Array) -> Array:
+        codes = self._codes(children, "children"), self._codes(parents, "parents")
+        return looked_up(self._log_tables(), *codes)
+
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        child_codes = self._codes(children, "children")
+        parent_codes = self._codes(parents, "parents")
+        result = np.zeros(len(child))
+        for d, log_table in enumerate(self._log_tables()):
+            result += log_table[child_codes[child, d], parent_codes[parent, d]]
+        return result
+
+    def _log_tables(self) -> Iterator[Array]:
+        """Yield log p(a | b) of each column, the last row and column for a missing cell."""
+        for matrix, marginal in zip(self.matrices, self.marginals, strict=True):
+            C = len(marginal)
+            table = np.ones((C + 1, C + 1))
+            table[:C, :C] = matrix
+            table[:C, C] = matrix @ marginal
+            with np.errstate(divide="ignore"):
+                yield np.log(table)
+
+    def _log_root(self, X: Array) -> Array:
+        result = np.zeros(len(X))
+        for codes, marginal in zip(self._codes(X, "X").T, self.marginals, strict=True):
+            with np.errstate(divide="ignore"):
+                result += np.log(np.append(marginal, 1.0))[codes]
+        return result
+
+    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
+        codes, found = self._codes(X, "X"), np.zeros((len(records), weights.shape[1]))
+        for d, code in enumerate(self._codes(records, "records").T):
+            marginal = self.marginals[d]
+            counts = np.zeros((len(marginal) + 1, weights.shape[1]))
+            np.add.at(counts, codes[:, d], weights)
+            with np.errstate(divide="ignore"):
+                shares = np.log(shares_by_class(counts[:-1].T, marginal)).T
+            found += np.vstack([shares, np.zeros(weights.shape[1])])[code]
+        return found
+
+    def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
+        codes = self._codes(parents, "parents")
+        tables = [
+            np.column_stack([matrix, matrix @ marginal])[:, codes[:, d]].T
+            for d, (matrix, marginal) in enumerate(zip(self.matrices, self.marginals, strict=True))
+        ]
+        return self._draw(tables, rng)
+
+    def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
+        return self._draw([np.tile(m, (n, 1)) for m in self.marginals], rng)
+
+    def _draw(self, tables: Sequence[Array], rng: np.random.Generator) -> Array:
+        """Return one value per row of each column's table of probabilities (n, C_d)."""
+        columns = []
+        for names, table in zip(self.levels, tables, strict=True):
+            # The last category takes what rounding leaves of the sum.
+            passed = rng.random((len(table), 1)) >= np.cumsum(table, axis=1)[:, :-1]
+            columns.append(names[passed.sum(axis=1)])
+        return np.column_stack(columns)
+
+    # Learning ----------------------------------------------------------------------------------
+
+    def _counts(self, X: Array, edge_marginals: Array) -> Iterator[Array]:
+        """Yield for each column the weight of each pair of values, (C_d + 1, C_d + 1)."""
+        for codes, names in zip(self._codes(X, "X").T, self.levels, strict=True):
+            yield pair_counts(codes, codes, edge_marginals, len(names))
+
+    def _completed(self, counts_of: Iterable[Array]) -> list[Array]:
+        """Return counts of "full" matrices with hidden parents shared out and the prior added."""
+        result = []
+        for counts, matrix, marginal in zip(
+            counts_of, self.full_matrices, self.marginals, strict=True
+        ):
+            joint = matrix * marginal
+            total = joint.sum(axis=1, keepdims=True)
+            share = joint / np.where(total > 0, total, 1.0)
+            observed = counts[:-1, :-1] + counts[:-1, -1:] * share
+            result.append(observed + self.prior_strength * marginal[:, None])
+        return result
+
+    def _refit(self, X: Array, edge_marginals: Array) -> Self:
+        return self._refit_counts(self._counts(X, edge_marginals))
+
+    def _refit_counts(self, counts_of: Iterable[Array]) -> Self:
+        """Return the maximum for weights of pairs of values, (C_d + 1, C_d + 1) a column."""
+        if self.kind == "sticky":
+            best = [
+                _best_stickiness(counts, marginal, self.prior_strength, s)
+                for counts, marginal, s in zip(
+                    counts_of, self.marginals, self.stickiness, strict=True
+                )
+            ]
+            return replace(self, stickiness=np.array(best))
+        fitted = []
+        for counts, matrix in zip(self._completed(counts_of), self.full_matrices, strict=True):
+            counts = np.maximum(counts, 0.0)  # marginals may be below zero by rounding
+            totals = counts.sum(axis=0)
+            fitted.append(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), matrix))
+        return replace(self, full_matrices=tuple(fitted))
+
+    def _drawn(self, counts_of: Iterable[Array], rng: np.random.Generator) -> Self:
+        """Return the mutation with parameters drawn given whole links between known values.
+
+        Columns of "full" matrices are Dirichlet. A sticky column first draws how many of the links
+        with equal ends kept the parent's value, then s from its Beta law.
+        """
+        drawn: list[Any] = []
+        nu = self.prior_strength
+        for d, (counts, marginal) in enumerate(zip(counts_of, self.marginals, strict=True)):
+            pairs = counts[:-1, :-1]
+            if self.kind == "full":
+                # The prior Π p^(ν marginal) is a density of the probabilities: Dirichlet(1 + …).
+                alpha = pairs + 1.0 + nu * marginal[:, None]
+                drawn.append(np.stack([rng.dirichlet(a) for a in alpha.T], axis=1))
+                continue
+            s = float(self.stickiness[d])
+            chance = np.divide(s, s + (1 - s) * marginal, out=np.zeros_like(marginal), where=s > 0)
+            kept = int(rng.binomial(np.rint(np.diag(pairs)).astype(int), chance).sum())
+            fresh = float(pairs.sum()) - kept
+            drawn.append(rng.beta(1.0 + nu / 2 + kept, 1.0 + nu / 2 + fresh))
+        if self.kind == "full":
+            return replace(self, full_matrices=tuple(drawn))
+        return replace(self, stickiness=np.array(drawn))
+
+    def _gradient(self, X: Array, edge_marginals: Array) -> Array:
+        if self.kind == "sticky":
+            triples = zip(
+                self._counts(X, edge_marginals), self.stickiness, self.marginals, strict=True
+            )
+            nu = self.prior_strength
+            return np.array([s * _slope(s, c, m) + nu * (0.5 - s) for c, s, m in triples])
+        completed = self._completed(self._counts(X, edge_marginals))
+        pairs = zip(completed, self.full_matrices, strict=True)
+        return np.concatenate([(c - c.sum(axis=0) * matrix)[1:].ravel() for c, matrix in pairs])
+
+    def _params(self) -> Array:
+        if self.kind == "sticky":
+            return logit(self.stickiness)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = [np.log(matrix) for matrix in self.full_matrices]
+            return np.concatenate([(log[1:] - log[0]).ravel() for log in logs])
+
+    def _with_params(self, params: Array) -> Self:
+        if self.kind == "sticky":
+            return replace(self, stickiness=expit(params))
+        sizes = [len(m) * (len(m) - 1) for m in self.marginals]
+        blocks = np.split(params, np.cumsum(sizes)[:-1])
+        matrices = []
+        for block, marginal in zip(blocks, self.marginals, strict=True):
+            C = len(marginal)
+            matrices.append(softmax(np.vstack([np.zeros(C), block.reshape(C - 1, C)]), axis=0))
+        return replace(self, full_matrices=tuple(matrices))
+
+    def _log_prior(self) -> float:
+        if self.prior_strength == 0:
+            return 0.0
+        if self.kind == "sticky":
+            with np.errstate(divide="ignore"):
+                logs = np.log(4.0 * self.stickiness * (1.0 - self.stickiness))
+            return 0.5 * self.prior_strength * float(logs.sum())
+        divergence = sum(
+            float((xlogy(m, m)[:, None] - xlogy(m[:, None], matrix)).sum())
+            for m, matrix in zip(self.marginals, self.full_matrices, strict=True)
+        )
+        return -self.prior_strength * divergence
+
+
+def _slope(s: float, counts: Array, marginal: Array) -> float:
+    """Return (1 − s) times the derivative of the log-likelihood by the stickiness; it decreases."""
+    equal = np.diag(counts)[:-1]
+    unequal = counts[:-1, :-1].sum() - equal.sum()
+    seen = equal > 0  # a category with no marginal has no pairs either
+    m = marginal[seen]
+    return float((equal[seen] * (1 - m) * (1 - s) / (m + s * (1 - m))).sum() - unequal)
+
+
+def _best_stickiness(counts: Array, marginal: Array, strength: float, current: float) -> float:
+    """Return the stickiness that maximises likelihood times Beta prior, a concave problem."""
+
+    def rise(s: float) -> float:  # has the sign of the objective's derivative
+        slope = _slope(s, counts, marginal)
+        return s * slope + strength * (0.5 - s) if strength > 0 else slope
+
+    at_zero, at_one = rise(0.0), rise(1.0)
+    if at_zero <= 0:
+        # Flat (nothing observed or a single category), or falling from the start: iid is best.
+        return current if at_zero == at_one == 0 else 0.0
+    if at_one >= 0:
+        return 1.0
+    return float(brentq(rise, 0.0, 1.0, xtol=1e-15))
+
+
+# One column of a table -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Sticky(ShareKernel):
+    """p(a | b) = s^k·[a = b] + (1 − s^k)·marginal_a, k links apart, one s for the column.
+
+    Parameters
+    ----------
+    levels : tuple of str
+        The names of the categories; cells hold their positions.
+    prior_strength : float
+        The pseudo-count of the Beta prior on s with mode 1/2, and of the marginal's Dirichlet.
+    target : {"marginal", "uniform"}
+        Where a changed value goes. "uniform" makes a step towards a rare value as likely as one
+        back, which tells directions apart: a change away from the common value costs as much as
+        one towards it, while the root prefers common values.
+
+    Examples
+    --------
+    >>> kernel = Sticky(("a", "b")).start(np.array([[0.0], [0.0], [1.0], [1.0]]))
+    >>> cells, edge = np.array([[0.0], [1.0]]), np.array([0])
+    >>> same = kernel.pairs(cells, cells, edge, edge)
+    >>> bool(kernel.log_steps(same, 1)[0] > kernel.log_steps(same, 2)[0])
+    True
+    """
+
+    _share = "stickiness"
+    levels: tuple[str, ...] = ()
+    prior_strength: float = 1.0
+    target: str = "marginal"
+    _: KW_ONLY
+    marginal: Any = field(default=None, repr=False)  # (C,)
+    stickiness: float = 0.5
+
+    def start(self, values: Array) -> Self:
+        """Return the kernel with the marginal of the column and stickiness 1/2."""
+        codes = values[~np.isnan(values[:, 0]), 0].astype(np.intp)
+        C = len(self.levels)
+        marginal = frequencies(codes, C, max(self.prior_strength, 1e-9))
+        return replace(self, marginal=marginal, stickiness=0.5)
+
+    @property
+    def _goal(self) -> Array:
+        C = len(self.levels)
+        return np.full(C, 1 / C) if self.target == "uniform" else self.marginal
+
+    def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
+        kept = self.stickiness**k
+        a, b = cells.astype(np.intp).T
+        return np.log(kept * (a == b) + (1 - kept) * self._goal[a])
+
+    def _log_cell(self, x: Array) -> Array:
+        return np.log(self.marginal)[x[:, 0].astype(np.intp)]
+
+    def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
+        """Return the parents' categories, changed with probability 1 − s^k."""
+        fresh = rng.choice(len(self.levels), size=parents.shape, p=self._goal).astype(np.float64)
+        return np.where(rng.random(parents.shape) < self.stickiness**k, parents, fresh)
+
+    def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
+        """Return draws from the marginal."""
+        return rng.choice(len(self.levels), size=(n, 1), p=self.marginal).astype(np.float64)
+
+    def states(self, values: Array) -> tuple[Array, Array]:
+        """Return the categories."""
+        C = len(self.levels)
+        return np.arange(float(C)), np.ones(C)
+
+    def quick(self, values: Array, generations: int, elapsed: float) -> Match:
+        """Return what agreement and disagreement weigh, for each category of the child."""
+        kept = (self.stickiness ** np.arange(1, generations + 1))[:, None]
+        code = np.where(np.isnan(values[:, 0]), -1, values[:, 0]).astype(np.int32)
+        other = (1 - kept) * self._goal
+        return Match(code, np.log(kept + other), np.log(other))
+
+    def describe(self) -> str:
+        """Return how often a child keeps its parent's value."""
+        same = self.stickiness + (1 - self.stickiness) * float((self._goal * self.marginal).sum())
+        return (
+            f"a child keeps its parent's value with probability {self.stickiness:.3g}, "
+            f"and shares it with probability {same:.3g}"
+        )
+
+
+# What is believed of the parameters -----------------------------------------------------------
+
+
+def expected_logs(counts: Array) -> Array:
+    """Return E[log p_k] under Dirichlet(counts), along the first axis.
+
+    Examples
+    --------
+    >>> expected_logs(np.array([1.0, 1.0]))
+    array([-1., -1.])
+    """
+    return digamma(counts) - digamma(counts.sum(axis=0))
+
+
+def dirichlet_kl(counts: Array, prior: Array) -> float:
+    """Return KL(Dirichlet(counts) ‖ Dirichlet(prior)), summed over columns if there are any."""
+    constants = _log_constant(counts) - _log_constant(prior)
+    return float(np.sum(constants)) + float(((counts - prior) * expected_logs(counts)).sum())
+
+
+def dirichlet_log_ratio(p: Array, counts: Array, other: Array) -> float:
+    """Return log Dirichlet(p | counts) − log Dirichlet(p | other), summed over columns."""
+    constants = _log_constant(counts) - _log_constant(other)
+    return float(np.sum(constants)) + float(xlogy(counts - other, p).sum())
+
+
+def _log_constant(counts: Array) -> Array:
+    return gammaln(counts.sum(axis=0)) - gammaln(counts).sum(axis=0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CategoricalPosterior(Posterior):
+    """Categorical columns, each with a matrix of p(child's value a | parent's value b).
+
+    Parameters
+    ----------
+    kind : {"sticky", "full"}
+        "sticky": p(a | b) = s·[a = b] + (1 − s)·marginal_a with s ~ Beta; whether an equal value
+        was kept or drawn afresh is hidden and part of q. "full": each column p(· | b) of the
+        matrix has a Dirichlet prior.
+    weight_concentration_prior : float
+        The pseudo-count ν: Beta(ν/2, ν/2) for each stickiness; Dirichlet(ν · marginal), for each
+        parent's value, in "full".
+    categories : sequence of sequences, optional
+        The categories of each column; by default the values found by `start`.
+    marginals : sequence of arrays, optional
+        The probability of each category, which is the root's evidence, the expectation of a
+        Dirichlet prior. By default the frequencies among the records, with one pseudo-record
+        spread over the categories. It is not learned.
+
+    Notes
+    -----
+    A missing cell (NaN) is treated as in CategoricalMutation, pair by pair: an unknown child
+    pays nothing, and an unknown parent has the marginal's values, of which one is hidden.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [0.0], [1.0], [1.0]])
+    >>> posterior = CategoricalPosterior().start(X)
+    >>> np.exp(posterior.log_predictive([[0.0]], [[0.0], [1.0], [np.nan]]))
+    array([[0.75, 0.25, 0.5 ]])
+    """
+
+    kind: str = "sticky"
+    weight_concentration_prior: float = 1.0
+    categories: Sequence[Sequence[float]] | None = None
+    marginals: Any = None
+    _: KW_ONLY
+    coder: Any = field(default=None, repr=False)  # CategoricalMutation with levels and marginals
+    statistics_: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        check_option(owner, "kind", self.kind, ("sticky", "full"))
+        name = "weight_concentration_prior"
+        check_number(owner, name, self.weight_concentration_prior, 0, open_low=True)
+
+    @property
+    def allows_missing(self) -> bool:
+        """NaN cells are summed out."""
+        return True
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.coder is None else self.coder.n_features
+
+    def _start(self, X: Array, random_state: Any) -> Self:
+        coder = CategoricalMutation(self.kind, 1.0, categories=self.categories).start(X)
+        if self.marginals is not None:
+            shapes = [m.shape for m in coder.marginals]
+            given = [np.asarray(m, dtype=np.float64) for m in self.marginals]
+            good = [m.shape for m in given] == shapes and all(
+                (m > 0).all() and abs(m.sum() - 1) < 1e-9 for m in given
+            )
+            if not good:
+                raise ValueError(
+                    "CategoricalPosterior expects marginals with positive entries that sum to one, "
+                    f"one array for each column with shapes {shapes}; give categories beside them."
+                )
+            coder = replace(coder, marginals=tuple(given))
+        posterior = replace(self, coder=coder)
+        edges = len(X) - 1.0
+        if self.kind == "sticky":
+            start = np.full((X.shape[1], 2), edges / 2).ravel()
+        else:
+            joint = [edges * (np.diag(m) + np.outer(m, m)) / 2 for m in coder.marginals]
+            start = np.concatenate([table.ravel() for table in joint])
+        return posterior._with_statistics(start)
+
+    # Parameters of q ---------------------------------------------------------------------------
+
+    @property
+    def statistics(self) -> Array:
+        """Kept and redrawn edges by column (sticky); tables of pairs, [child, parent] (full)."""
+        return self.statistics_
+
+    def _with_statistics(self, statistics: Array) -> Self:
+        posterior = replace(self, statistics_=statistics)
+        if not all((c > 0).all() for c in posterior._concentrations()):
+            raise ValueError(
+                f"CategoricalPosterior expects counts >= 0, but got {statistics.min():g}."
+            )
+        return posterior
+
+    def _priors(self) -> list[Array]:
+        nu = self.weight_concentration_prior
+        if self.kind == "sticky":
+            return [np.full(2, nu / 2) for _ in self.coder.marginals]
+        return [nu * np.repeat(m[:, None], len(m), axis=1) for m in self.coder.marginals]
+
+    def _concentrations(self) -> list[Array]:
+        """Return prior plus counts by column: (2,) kept and redrawn, or (C, C)."""
+        priors = self._priors()
+        blocks = np.split(self.statistics_, np.cumsum([p.size for p in priors])[:-1])
+        return [p + b.reshape(p.shape) for p, b in zip(priors, blocks, strict=True)]
+
+    def _tables(self, *, expected_log: bool) -> list[Array]:
+        """Return log-weights of pairs of values (C + 1, C + 1), the last for missing cells."""
+        tables = []
+        for counts, marginal in zip(self._concentrations(), self.coder.marginals, strict=True):
+            C = len(marginal)
+            log_marginal = np.log(marginal)
+            logs = expected_logs(counts) if expected_log else np.log(counts / counts.sum(axis=0))
+            table = np.zeros((C + 1, C + 1))
+            if self.kind == "sticky":
+                fresh = logs[1] + log_marginal
+                table[:C, :C] = fresh[:, None]
+                diagonal = np.arange(C)
+                table[diagonal, diagonal] = np.logaddexp(logs[0], fresh)
+                # Kept from an unknown parent or drawn afresh: the marginal's either way, with the
+                # weight of what is hidden, Σ exp E log, which is 1 without expectation of logs.
+                table[:C, C] = log_marginal + np.logaddexp(*logs)
+            else:
+                table[:C, :C] = logs
+                table[:C, C] = logsumexp(log_marginal + logs, axis=1)
+            tables.append(table)
+        return tables
+
+    def _looked_up(self, children: Array, parents: Array, *, expected_log: bool) -> Array:
+        codes = (
+            self.coder._codes(X, name) for X, name in ((children, "children"), (parents, "parents"))
+        )
+        return looked_up(self._tables(expected_log=expected_log), *codes)
+
+    def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
+        return self._looked_up(children, parents, expected_log=True)
+
+    def _log_predictive(self, children: Array, parents: Array) -> Array:
+        return self._looked_up(children, parents, expected_log=False)
+
+    def _log_root(self, X: Array) -> Array:
+        return self.coder._log_root(X)
+
+    def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
+        blocks = []
+        codes = [self.coder._codes(X, "X").T for X in (children, parents)]
+        for child, parent, q, marginal in zip(
+            *codes, self._concentrations(), self.coder.marginals, strict=True
+        ):
+            counts = pair_counts(child, parent, weights, len(marginal))
+            logs = expected_logs(q)
+            known, unknown = counts[:-1, :-1], counts[:-1, -1]
+            if self.kind == "sticky":
+                fresh = logs[1] + np.log(marginal)
+                kept = np.diag(known) * np.exp(logs[0] - np.logaddexp(logs[0], fresh))
+                from_unknown = unknown.sum() * np.exp(logs[0] - np.logaddexp(*logs))
+                total = float(kept.sum() + from_unknown)
+                blocks.append(np.array([total, float(known.sum() + unknown.sum()) - total]))
+            else:
+                joint = np.log(marginal) + logs
+                share = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+                blocks.append((known + unknown[:, None] * share).ravel())
+        # Marginals may be below zero by rounding.
+        return np.maximum(np.concatenate(blocks), 0.0)
+
+    # Divergence and draws ----------------------------------------------------------------------
+
+    def _kl(self) -> float:
+        pairs = zip(self._concentrations(), self._priors(), strict=True)
+        return sum(dirichlet_kl(q, p) for q, p in pairs)
+
+    def _draw(self, rng: np.random.Generator, root_record: Array | None) -> CategoricalMutation:
+        drawn = []
+        for counts in self._concentrations():
+            gammas = np.log(rng.standard_gamma(counts + 1.0))
+            gammas += np.log(rng.random(counts.shape)) / counts  # in logs: small counts underflow
+            drawn.append(np.exp(gammas - logsumexp(gammas, axis=0)))
+        if self.kind == "sticky":
+            return replace(self.coder, stickiness=np.array([p[0] for p in drawn]))
+        return replace(self.coder, full_matrices=tuple(drawn))
+
+    def _log_prior_ratio(self, mutation: CategoricalMutation) -> float:
+        if self.kind == "sticky":
+            values = [np.array([s, 1.0 - s]) for s in mutation.stickiness]
+        else:
+            values = list(mutation.full_matrices)
+        triples = zip(values, self._priors(), self._concentrations(), strict=True)
+        return sum(dirichlet_log_ratio(*triple) for triple in triples)
