@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 UNUSED := tests|pip|setuptools|pkg_resources|mypy|mypyc|selenium|trio|pygments|fontTools
 
-.PHONY: demo test test-all pytest smoke lint style types bench paper clean
+.PHONY: demo test test-all pytest smoke lint style types bench kills paper clean
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -54,6 +54,10 @@ smoke: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/density_cost.py
+
+# Processes killed at every write and at random moments, 5,000 times and more. Some minutes.
+kills: $(READY)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/kills.py --long
 
 # The paper's figures and tables into reproduced/; what is finished there is not run again.
 paper: $(READY)

@@ -174,7 +174,7 @@ def test_records_read_before_and_names_from_outside(table, done, tmp_path):
     found = fit_populations(Ancestry(id="id"), strange, by="site", out=out)
     assert rows(out / "parents.csv")[0]["population"] == "'=../site 0"
     assert sorted(p.name for p in out.iterdir()) == [
-        "parents.csv", "populations.csv", "run.json", "units",
+        "parents.csv", "populations.csv", "results.json", "run.json", "units",
     ]  # fmt: skip
     assert json.loads((out / "run.json").read_text())["settings"]["max_iter"] == 100
 

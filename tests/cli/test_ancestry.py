@@ -32,7 +32,7 @@ def test_everything_is_printed_and_written(ancestry, outbreak, tmp_path):
     for line in ("onset     date", "ward      categorical", "sequence  sequence"):
         assert re.search(line.replace("  ", " +"), result.stdout)
     assert re.search(r"log-likelihood -?\d+\.\d+ after \d+ iterations, converged", result.stdout)
-    assert {path.name for path in out.iterdir()} == FILES
+    assert {path.name for path in out.iterdir()} == FILES | {"results.json"}
     for name in FILES:
         assert str(out / name) in result.stdout
     found = rows(out / "parents.csv")
@@ -102,7 +102,7 @@ def test_an_existing_folder_keeps_what_is_not_replaced(ancestry, tmp_path):
     assert ancestry("--out", out).exit_code == 0
     assert (out / "notes.txt").read_text() == "mine"
     assert (out / "parents.csv").read_text().startswith("child,parent,support,rank\n")
-    assert {path.name for path in out.iterdir()} == FILES | {"notes.txt"}
+    assert {path.name for path in out.iterdir()} == FILES | {"results.json"} | {"notes.txt"}
 
 
 def test_check_estimates_and_does_not_run(ancestry, tmp_path):
@@ -242,7 +242,7 @@ def test_a_real_process(outbreak, tmp_path):
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["records"] == 14
-    assert {path.name for path in (tmp_path / "results").iterdir()} == FILES
+    assert {path.name for path in (tmp_path / "results").iterdir()} == FILES | {"results.json"}
 
 
 def test_cases_that_were_never_sequenced(ancestry, outbreak, refused, outtrees, tmp_path):

@@ -1,6 +1,5 @@
 """Files appear whole or not at all, whatever happens."""
 
-import os
 import re
 import signal
 import subprocess
@@ -10,78 +9,11 @@ import time
 import pytest
 
 from outtrees.cli.errors import CommandError
-from outtrees.cli.results import check_folder, uninterrupted, whole_folder
+from outtrees.cli.results import check_folder
 
 
 def names(folder):
     return sorted(path.name for path in folder.rglob("*"))
-
-
-def test_a_new_folder_appears_at_the_end(tmp_path):
-    out = tmp_path / "a" / "b"
-    with whole_folder(out) as stage:
-        (stage / "x.csv").write_text("x")
-        assert not out.exists()
-    assert names(tmp_path) == ["a", "b", "x.csv"]
-
-
-def test_an_existing_folder_changes_at_the_end(tmp_path):
-    (tmp_path / "x.csv").write_text("old")
-    (tmp_path / "x.csv").chmod(0o640)
-    with whole_folder(tmp_path) as stage:
-        (stage / "x.csv").write_text("new")
-        (stage / "y.csv").write_text("y")
-        assert (tmp_path / "x.csv").read_text() == "old"
-    assert names(tmp_path) == ["x.csv", "y.csv"]
-    assert (tmp_path / "x.csv").read_text() == "new"
-    assert (tmp_path / "x.csv").stat().st_mode & 0o777 == 0o640
-
-
-@pytest.mark.parametrize("trouble", [KeyboardInterrupt, OSError, SystemExit])
-@pytest.mark.parametrize("exists", [True, False])
-def test_trouble_leaves_nothing(tmp_path, trouble, exists):
-    out = tmp_path / "a" / "b"
-    if exists:
-        out.mkdir(parents=True)
-        (out / "x.csv").write_text("old")
-    before = names(tmp_path)
-
-    def write():
-        with whole_folder(out) as stage:
-            (stage / "x.csv").write_text("half")
-            raise trouble
-
-    with pytest.raises(trouble):
-        write()
-    assert names(tmp_path) == before
-    if exists:
-        assert (out / "x.csv").read_text() == "old"
-
-
-def test_ctrl_c_waits_for_the_moves(tmp_path, monkeypatch):
-    replace = os.replace
-
-    def interrupted(*arguments):
-        os.kill(os.getpid(), signal.SIGINT)
-        replace(*arguments)
-
-    monkeypatch.setattr("os.replace", interrupted)
-
-    def write():
-        with whole_folder(tmp_path) as stage:
-            for name in "xyz":
-                (stage / name).write_text(name)
-
-    with pytest.raises(KeyboardInterrupt):
-        write()
-    assert names(tmp_path) == ["x", "y", "z"]
-
-
-def test_ctrl_c_works_again_afterwards():
-    before = signal.getsignal(signal.SIGINT)
-    with uninterrupted():
-        assert signal.getsignal(signal.SIGINT) is not before
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_folder_is_checked_before_the_work(tmp_path):
@@ -142,3 +74,47 @@ def test_a_process_that_is_stopped_leaves_nothing(tmp_path, number, code):
         said = complaint.strip().splitlines()
         assert said[-1] == "outtrees: interrupted; no file is half-written"
     assert names(tmp_path) == ["x.csv"]
+
+
+def test_labels_of_an_earlier_run_do_not_stay(outtrees, outbreak, tmp_path):
+    out = tmp_path / "results"
+
+    def run(*options):
+        result = outtrees(
+            "ancestry", outbreak.cases, "--date", "onset", "--seed", 1, "--waiting-mean", "3.5",
+            "--waiting-sd", "1.2", "--out", out, *options,
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        return result
+
+    run("--label", "outcome")
+    assert (out / "labels.csv").exists()
+    run("--ignore", "outcome")
+    assert not (out / "labels.csv").exists()
+    # One that no run is known to have written is the user's own.
+    (out / "labels.csv").write_text("mine")
+    assert "labels.csv' is not of this run" in run("--ignore", "outcome").stderr
+    assert (out / "labels.csv").read_text() == "mine"
+
+
+def test_a_full_disk_is_told_with_the_file(ancestry, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.write", full)
+    result = ancestry("--out", tmp_path / "results")
+    assert result.exit_code == 3
+    said = result.stderr.splitlines()[-1]
+    assert re.fullmatch(r"outtrees: '.*results/[a-z]+\.[a-z]+': No space left on device", said)
+
+
+def test_no_escape_sequence_reaches_a_table(outtrees, tmp_path):
+    table = tmp_path / "x.csv"
+    table.write_text("id,a\n" + "".join(f"r\x1b]0;x\x07{i},{i}.5\n" for i in range(5)))
+    out = tmp_path / "results"
+    result = outtrees("ancestry", table, "--out", out)
+    assert result.exit_code == 0, result.output
+    for path in out.iterdir():
+        if path.suffix != ".safetensors":
+            assert not set(b"\x1b\x07\x9b") & set(path.read_bytes()), path.name
+    assert r"r\x1b]0;x\x073" in (out / "parents.csv").read_text()

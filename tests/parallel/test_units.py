@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from outtrees import OutTreesError
 from outtrees.errors import RunFolderError
 from outtrees.parallel import RunFolder, run_units, run_units_into, unit_seed
+from outtrees.parallel.folder import open_text
 from outtrees.parallel.units import one_thread
 from unit_work import die, draw, nested
 
@@ -163,6 +164,15 @@ def test_a_folder_of_another_run_is_refused(tmp_path, data, settings, seed, said
     assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize("left", [(), (".",), ("units",)])
+def test_a_run_killed_before_it_had_a_name_begins_again(tmp_path, left):
+    for name in left:
+        (tmp_path / "run" / name).mkdir(parents=True)
+    folder = RunFolder(tmp_path / "run", "data", {}, seed=5)
+    folder.write("a", b"[1]")
+    assert RunFolder(tmp_path / "run", "data", {}).seed == 5
+
+
 def test_damaged_folders_are_refused(tmp_path):
     folder = RunFolder(tmp_path, "data", {})
     folder.write("a", b"[1]")
@@ -192,14 +202,14 @@ def test_a_merged_file_appears_whole_or_not_at_all(tmp_path):
     before = files(tmp_path)
 
     def interrupted():
-        with folder.merged("all.csv") as text:
+        with folder.results() as stage, open_text(stage / "all.csv") as text:
             text.write("a,b\n")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert files(tmp_path) == before
-    with folder.merged("all.csv") as text:
+    with folder.results() as stage, open_text(stage / "all.csv") as text:
         text.write("a,b\n")
     assert (tmp_path / "all.csv").read_text() == "a,b\n"
 

@@ -129,6 +129,7 @@ def test_a_text_that_a_spreadsheet_holds_once(tmp_path):
 
 def test_sequences_ask_for_memory_first(monkeypatch):
     monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 10_000)
+    monkeypatch.setattr("outtrees.records.sequences._HARMLESS", 1000)
     with pytest.raises(MemoryError, match=r"^sequences of 2 records with 1000 sites need about 32"):
         read_records({"id": ["a", "b"]}, sequences={"a": "ACGTA" * 200, "b": "ACGTC" * 200})
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shutil
 import stat
+import time
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from outtrees.errors import Option, OutTreesError, RecordsError
@@ -36,8 +41,9 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
     """Write a file whole or not at all; return its path.
 
     The bytes go to a temporary file in the same folder, which then takes the name in one step:
-    whoever reads sees the old file or the new one, and a failure leaves the old one and no litter.
-    Text is written as UTF-8.
+    whoever reads sees the old file or the new one. A failure leaves the old one and no litter; a
+    process that is killed leaves a temporary file, which the next to write there removes. Text is
+    written as UTF-8.
     """
     # Half a surrogate pair, as a data frame may hold, is written as an escape.
     raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
@@ -46,19 +52,103 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
         raise IsADirectoryError(f"{str(path)!r} is not a regular file; choose another name")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"no such folder: {str(target.parent)!r}; make it first")
-    temporary = target.parent / f".outtrees-{secrets.token_hex(8)}.tmp"
+    remove_litter(target.parent)
+    temporary = temporary_path(target.parent)
     try:
-        with open(temporary, "xb") as file:
-            file.write(raw)
-            file.flush()
+        with open(temporary, "xb", buffering=0) as file:
+            rest = memoryview(raw)
+            while rest:
+                rest = rest[os.write(file.fileno(), rest) :]
             os.fsync(file.fileno())
         if target.exists():
             os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            raise about_file(error, path) from error
         raise
     return Path(path)
+
+
+def about_file(error: OSError, path: str | os.PathLike[str]) -> OSError:
+    """Return an error of the system, such as a full disk, with the file that it is about.
+
+    Examples
+    --------
+    >>> print(about_file(OSError(28, "No space left on device"), "parents.csv"))
+    [Errno 28] No space left on device: 'parents.csv'
+    """
+    return OSError(error.errno, error.strerror, os.fspath(path))
+
+
+# Temporary files ------------------------------------------------------------------------------
+
+_TEMPORARY = re.compile(r"\.outtrees-(?:([0-9a-f]{8})-([0-9]{1,9})-)?[0-9a-f]{16}\.tmp")
+_OLD_SECONDS = 24 * 3600
+_cleared: set[str] = set()
+
+
+def temporary_path(folder: Path) -> Path:
+    """Return a hidden name in a folder that says which process on which machine uses it."""
+    return folder / f".outtrees-{_machine()}-{os.getpid()}-{secrets.token_hex(8)}.tmp"
+
+
+def remove_litter(folder: Path) -> None:
+    """Remove temporary files and folders of killed processes; each folder is looked at once.
+
+    Those of a dead process of this machine; and of any other machine, whose processes cannot be
+    asked for from here, after a day. What cannot be removed stays.
+    """
+    if str(folder) in _cleared:
+        return
+    _cleared.add(str(folder))
+    try:
+        with os.scandir(folder) as entries:
+            stale = [entry.path for entry in entries if _is_stale(entry)]
+    except OSError:
+        return
+    for path in stale:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                os.unlink(path)
+
+
+def _is_stale(entry: os.DirEntry[str]) -> bool:
+    found = _TEMPORARY.fullmatch(entry.name)
+    if found is None:
+        return False
+    machine, number = found.groups()
+    if machine == _machine() and os.name == "posix":
+        try:
+            os.kill(int(number), 0)  # asks only
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass
+        return False
+    try:
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _OLD_SECONDS
+    except OSError:  # somebody else removed it
+        return False
+
+
+@lru_cache(maxsize=1)
+def _machine() -> str:
+    """Return a name of where process numbers mean the same: a machine since it started, or a
+    container.
+    """
+    import hashlib
+    import socket
+
+    parts = [socket.gethostname()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+    with suppress(OSError):
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
 
 def size_text(n: int) -> str:

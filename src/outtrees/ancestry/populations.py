@@ -20,8 +20,9 @@ from outtrees.ancestry.estimator import Ancestry
 from outtrees.candidates.plan import MOST_DENSE
 from outtrees.errors import ArgumentError, Option, RecordsError
 from outtrees.inference.validation import check_params
-from outtrees.io.tables import Table, to_csv
+from outtrees.io.tables import Table, to_csv, write_csv
 from outtrees.parallel import RunFolder, run_units_into
+from outtrees.parallel.folder import open_text
 from outtrees.records import Records, read_records
 from outtrees.records.column import first_ten
 from outtrees.records.evidence import as_evidence
@@ -255,21 +256,21 @@ def _merge(folder: RunFolder, populations: Populations, failures: Mapping[str, s
         rows["population"].append(name)
         rows["records"].append(sizes[name])
         rows["failure"].append(failures.get(name, ""))
-    for file, columns in headers.items():
-        with folder.merged(file) as text:
-            text.write(to_csv({"population": [], **{column: [] for column in columns}}))
-            for name in populations:
-                found = None if name in failures else folder.read(name)
-                if file == PARENTS:
-                    for key in said:
-                        rows[key].append(None if found is None else found[key])
-                if found is not None:
-                    part = found[file.removesuffix(".csv")]
-                    whole = {"population": [name] * len(part["support"]), **part}
-                    text.write(to_csv(whole).split("\n", 1)[1])
-    table = Table(rows)
-    with folder.merged(POPULATIONS) as text:
-        text.write(to_csv(table))
+    with folder.results({"outtrees": __version__, "command": "populations"}) as stage:
+        for file, columns in headers.items():
+            with open_text(stage / file) as text:
+                text.write(to_csv({"population": [], **{column: [] for column in columns}}))
+                for name in populations:
+                    found = None if name in failures else folder.read(name)
+                    if file == PARENTS:
+                        for key in said:
+                            rows[key].append(None if found is None else found[key])
+                    if found is not None:
+                        part = found[file.removesuffix(".csv")]
+                        whole = {"population": [name] * len(part["support"]), **part}
+                        text.write(to_csv(whole).split("\n", 1)[1])
+        table = Table(rows)
+        write_csv(stage / POPULATIONS, table)
     return table
 
 

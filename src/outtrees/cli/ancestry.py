@@ -246,7 +246,7 @@ def command(**options: Any) -> None:
         for warning in model.warnings_:
             screen.warn(warning)
         found = find(model, options)
-        write_files(screen, options["out"], writers(screen, model, found, options))
+        write_files(screen, options["out"], writers(screen, model, found, options), FILES)
         if options["checkpoint"] is not None:
             Path(options["checkpoint"]).unlink(missing_ok=True)  # it has served
         tell(screen, model, found, options)

@@ -9,7 +9,7 @@ import click
 
 from outtrees.cli.cost import only_checked, planned_cost, tell_dropped_mass
 from outtrees.cli.design import by_kinds, columns_of, design, refuse_missing, remember_columns
-from outtrees.cli.errors import CommandError
+from outtrees.cli.errors import CommandError, sound_model
 from outtrees.cli.inputs import load_records, tell_records
 from outtrees.cli.options import (
     candidate_options,
@@ -158,13 +158,15 @@ def _saved(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any
             f"{options['model']!r} holds a {type(model).__name__}, which gives no densities; name "
             "a model written by 'outtrees density'"
         )
-    X = _columns_in_order(model, records, options["table"])
+    with sound_model(options["model"], model):
+        X = _columns_in_order(model, records, options["table"])
     if options["check"]:
         screen.say("checked only; nothing was run and nothing written")
         screen.finish()
         return None
     model.__dict__.pop("feature_names_in_", None)  # the order was put right above
-    return model, model.score_samples(X)
+    with sound_model(options["model"], model):
+        return model, model.score_samples(X)
 
 
 def _columns_in_order(model: Any, records: Any, table: str) -> Any:
@@ -230,7 +232,7 @@ def _tell(screen: Any, records: Any, model: Any, scores: Any, options: dict[str,
     writers = {FILES[0]: csv_writer(table)}
     if options["model"] is None and options["out"] is not None:
         writers |= model_writer(screen, model)
-    write_files(screen, options["out"], writers)
+    write_files(screen, options["out"], writers, FILES)
     order = sorted(range(len(records)), key=lambda row: scores[row])
     screen.say("\nlog-densities, outliers first (conditional on the fitted parameters):")
     screen.table(

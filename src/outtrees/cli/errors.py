@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -58,6 +60,25 @@ def exit_code(error: BaseException) -> int:
         if isinstance(error, kinds):
             return code
     return 1
+
+
+@contextmanager
+def sound_model(path: Any, model: Any) -> Iterator[None]:
+    """Refuse a model that fails in a way nobody foresaw: its checksum fits, its contents do not.
+
+    A file says what its arrays are, and no file can be asked whether they make sense together; that
+    shows when they are used.
+    """
+    try:
+        yield
+    except Exception as error:
+        if exit_code(error) != 1:
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise CommandError(
+            f"{str(path)!r} holds a {type(model).__name__} whose contents do not belong together "
+            f"({reason[:200]}); fit and save it again"
+        ) from error
 
 
 def one_line(error: BaseException) -> str:

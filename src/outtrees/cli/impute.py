@@ -89,7 +89,7 @@ def command(**options: Any) -> None:
         if options["out"] is not None:
             remember_columns(model, found)
             writers |= model_writer(screen, model)
-        write_files(screen, options["out"], writers)
+        write_files(screen, options["out"], writers, FILES)
         weights = ", ".join(f"{name} {weight:.2f}" for name, weight in model.weights_.items())
         screen.say(f"\n{len(cells['record'])} cells filled in; weights of the mutations: {weights}")
         screen.table(cells, whole=where_whole(options["out"], FILES[1]))

@@ -135,7 +135,7 @@ def command(**options: Any) -> None:
         if options["out"] is not None:
             remember_columns(model, found)
             writers |= model_writer(screen, model)
-        write_files(screen, options["out"], writers)
+        write_files(screen, options["out"], writers, FILES)
         _tell(screen, table, model, where_whole(options["out"], FILES[0]))
         name_files(screen)
         screen.finish()

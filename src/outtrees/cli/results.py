@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import stat
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
+from outtrees._common.folders import MANIFEST, finish, read_manifest, whole_folder
 from outtrees.cli.errors import CommandError
 from outtrees.cli.screen import Screen
 
@@ -37,15 +36,33 @@ def model_writer(screen: Screen, model: Any) -> dict[str, Writer]:
     return {MODEL: lambda path: save(model, path)}
 
 
-def write_files(screen: Screen, folder: str | None, writers: Mapping[str, Writer]) -> None:
-    """Write all files, or none, and say which; without a folder, nothing."""
+def write_files(
+    screen: Screen,
+    folder: str | None,
+    writers: Mapping[str, Writer],
+    names: Iterable[str] = (),
+) -> None:
+    """Write all files, or none, and say which; without a folder, nothing.
+
+    Files of an earlier run go with it. `names` are what such files are called: those that are not
+    known to be of a run stay, and are warned of.
+    """
+    from outtrees import __version__
+
     screen.summary["files"] = {}
     if folder is None:
         return
-    with whole_folder(folder) as stage:
+    about = {"outtrees": __version__, "command": screen.summary.get("command")}
+    with whole_folder(folder, about) as stage:
         for name, write in writers.items():
             write(stage / name)
     screen.summary["files"] = {name: str(Path(folder) / name) for name in writers}
+    for name in names:
+        if name not in writers and (Path(folder) / name).exists():
+            screen.warn(
+                f"{str(Path(folder) / name)!r} is not of this run: it was there before, and "
+                f"{MANIFEST} did not list it as it is; move it away if an earlier run wrote it"
+            )
 
 
 def name_files(screen: Screen) -> None:
@@ -79,78 +96,20 @@ def check_folder(path: str | os.PathLike[str], names: Iterable[str] = ()) -> Non
         raise CommandError(f"{str(path)!r} cannot be made: {str(there)!r} is a file", 3)
     if not os.access(there, os.W_OK | os.X_OK):
         raise CommandError(f"{str(there)!r}: no permission to write there; name another --out", 3)
+    if folder.is_dir():
+        finish(folder)  # what a killed run had decided
+        _refuse_other_command(folder)
     for name in names:
         if (folder / name).exists() and not (folder / name).is_file():
             raise CommandError(f"{str(folder / name)!r} is not a regular file; move it away", 3)
 
 
-@contextmanager
-def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a hidden folder to write into; on success its files take their places in `path`.
-
-    A new folder appears in one step. In a folder that exists already each file is replaced in one
-    step, and Ctrl-C waits until all are. On failure nothing is left behind.
-    """
-    import secrets  # slow to import, and help needs neither
-    import shutil
-
-    target = Path(os.path.realpath(path))
-    made = _make_parents(target)
-    is_new = not target.exists()
-    stage = (target.parent if is_new else target) / f".outtrees-{secrets.token_hex(8)}.tmp"
-    done = False
-    try:
-        stage.mkdir()
-        yield stage
-        with uninterrupted():
-            if is_new:
-                stage.rename(target)
-            else:
-                _move_files(stage, target)
-            done = True
-    finally:
-        if not done:
-            shutil.rmtree(stage, ignore_errors=True)
-            for folder in made:
-                folder.rmdir()
-
-
-def _make_parents(target: Path) -> list[Path]:
-    """Return the folders that had to be made above the target, the innermost first."""
-    missing = []
-    above = target.parent
-    while not above.exists():
-        missing.append(above)
-        above = above.parent
-    for folder in reversed(missing):
-        folder.mkdir()
-    return missing
-
-
-def _move_files(stage: Path, target: Path) -> None:
-    for file in sorted(stage.iterdir()):
-        place = target / file.name
-        if place.exists():
-            os.chmod(file, stat.S_IMODE(place.stat().st_mode))
-        os.replace(file, place)
-    stage.rmdir()
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until the end of the block."""
-    if threading.current_thread() is not threading.main_thread():  # signals come elsewhere
-        yield
-        return
-    arrived: list[int] = []
-
-    def remember(number: int, frame: Any) -> None:
-        arrived.append(number)
-
-    before = signal.signal(signal.SIGINT, remember)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
-    if arrived:
-        raise KeyboardInterrupt
+def _refuse_other_command(folder: Path) -> None:
+    """Refuse to replace the results of another command, which may have taken hours."""
+    context = click.get_current_context(silent=True)
+    before = (read_manifest(folder) or {}).get("command")
+    if context is not None and isinstance(before, str) and before != context.command.name:
+        raise CommandError(
+            f"{str(folder)!r} holds the results of 'outtrees {before[:40]}'; name another --out, "
+            "or delete that folder",
+        )

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from outtrees.cli.design import cells, columns_of
-from outtrees.cli.errors import CommandError
+from outtrees.cli.errors import CommandError, sound_model
 from outtrees.cli.options import Size, common_options, seed_option
 from outtrees.cli.screen import running
 
@@ -44,9 +44,11 @@ def command(**options: Any) -> None:
             )
         model = load(options["model"], max_bytes=options["max_bytes"])
         if hasattr(model, "simulate"):
-            table = dict(_simulated(model, options))
+            with sound_model(options["model"], model):
+                table = dict(_simulated(model, options))
         elif hasattr(model, "sample") and hasattr(model, "n_features_in_"):
-            table = _sampled(model, options)
+            with sound_model(options["model"], model):
+                table = _sampled(model, options)
         else:
             raise CommandError(
                 f"{options['model']!r} holds {type(model).__name__}, from which no population "

@@ -3,32 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
 
-from outtrees.cli.errors import flat
+from outtrees.cli.errors import CommandError, flat, sound_model
 from outtrees.cli.options import Size, common_options
-from outtrees.cli.screen import running
+from outtrees.cli.results import MODEL
+from outtrees.cli.screen import Screen, running
 
 
 @click.command("show")
-@click.argument("model", type=click.Path())
+@click.argument("model", type=click.Path(), metavar="MODEL|FOLDER")
 @click.option(
     "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
 )
 @common_options
 def command(**options: Any) -> None:
-    """Describe a saved MODEL: its settings, the data it was fitted to, and its parameters."""
-    from outtrees.io import load
+    """Describe a saved MODEL: its settings, the data it was fitted to, and its parameters.
 
+    Of a FOLDER of results it first checks that all files are there, as one run wrote them.
+    """
     with running("show", options) as screen:
-        model = load(options["model"], max_bytes=options["max_bytes"])
-        sentences = told(model)
+        path = Path(options["model"])
+        sentences: list[str] = []
+        if path.is_dir():
+            sentences += _checked(screen, path)
+            path = path / MODEL
+        if path.exists() or not sentences:
+            sentences += _of_model(screen, path, options["max_bytes"])
         for sentence in sentences:
             screen.say(sentence)
-        screen.summary.update(model=type(model).__name__, sentences=sentences)
+        screen.summary["sentences"] = sentences
         screen.finish()
+
+
+def _checked(screen: Screen, folder: Path) -> list[str]:
+    """Return what a folder of results holds; refuse one that does not hold one run's."""
+    from outtrees._common.folders import MANIFEST, finish, problems, read_manifest
+
+    with suppress(OSError):  # a folder that may only be read
+        finish(folder)  # what a killed run had decided
+    found, wrong = read_manifest(folder), problems(folder)
+    if wrong:
+        raise CommandError(
+            f"{str(folder)!r} is not as one run left it: {'; '.join(wrong)}. Run the command again"
+        )
+    if found is None:
+        raise CommandError(
+            f"{str(folder)!r} is not a regular file but a folder without {MANIFEST}, the list of "
+            "results; name a model, or a folder that a command wrote with --out"
+        )
+    files = list(found["files"])
+    screen.summary["files"] = {name: str(folder / name) for name in files}
+    command = str(found.get("command"))[:40]
+    return [flat(f"results of 'outtrees {command}', all as it wrote them: {', '.join(files)}")]
+
+
+def _of_model(screen: Screen, path: Path, max_bytes: int) -> list[str]:
+    from outtrees.io import load
+
+    model = load(path, max_bytes=max_bytes)
+    screen.summary["model"] = type(model).__name__
+    with sound_model(path, model):
+        return told(model)
 
 
 def told(model: Any) -> list[str]:

@@ -17,6 +17,7 @@ from outtrees._common.files import write_atomically
 _ROWS_SHOWN = 30
 # Spreadsheets take a cell that begins so for a formula; the wide forms too, in some languages.
 _FORMULA = re.compile("[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
@@ -101,15 +102,19 @@ def _is_number(cells: Sequence[Any]) -> bool:
 
 
 def neutral(cell: Any) -> str:
-    """Return a cell as text that no spreadsheet executes.
+    r"""Return a cell as text that no spreadsheet executes and no terminal obeys.
 
     A cell that begins with =, +, -, @, a tab or a line end gets an apostrophe before it, unless
-    it is a plain number. None and NaN become empty; numbers keep every digit.
+    it is a plain number. Control characters, but for tabs and line ends, are written as escapes:
+    a file of results is looked at with cat and less. None and NaN become empty; numbers keep every
+    digit.
 
     Examples
     --------
     >>> [neutral(cell) for cell in ("=1+1", "-3.5", "-x", -3.5, None, "a=b")]
     ["'=1+1", '-3.5', "'-x", '-3.5', '', 'a=b']
+    >>> print(neutral("a\x1b[2Jb"))
+    a\x1b[2Jb
     """
     if cell is None:
         return ""
@@ -117,7 +122,7 @@ def neutral(cell: Any) -> str:
         return repr(cell)
     if type(cell) is not str and isinstance(cell, Real) and not isinstance(cell, (bool, Integral)):
         return "" if math.isnan(cell) else repr(float(cell))
-    text = str(cell)
+    text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", str(cell))
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 

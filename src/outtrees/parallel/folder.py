@@ -6,20 +6,18 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
 from outtrees._common.files import write_atomically
+from outtrees._common.folders import finish, whole_folder
 from outtrees.errors import Message, Option, RunFolderError
 from outtrees.parallel.units import fresh_seed
 
 FORMAT = 1
 RUN, UNITS = "run.json", "units"
-# The same bytes on every system; half a surrogate pair is written as an escape.
-_TEXT: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
 
 
 class RunFolder:
@@ -71,20 +69,21 @@ class RunFolder:
         before = self._before()
         if before is None:
             self.seed = fresh_seed() if seed is None else seed
-            self.units.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
             write_atomically(
                 self.path / RUN, json.dumps({**about, "seed": self.seed}, indent=1) + "\n"
             )
-            return
-        self._refuse_other(before, about, seed)
-        self.seed = int(before["seed"])
-        self.units.mkdir(exist_ok=True)
+        else:
+            self._refuse_other(before, about, seed)
+            self.seed = int(before["seed"])
+            finish(self.path)
+        self.units.mkdir(exist_ok=True)  # after run.json, which says what its files are
 
     def _before(self) -> dict[str, Any] | None:
         """Return what the folder says of the run in it, None if there is none."""
         file = self.path / RUN
         if not file.exists():
-            if self.units.exists():
+            if self.units.exists() and (not self.units.is_dir() or any(self.units.iterdir())):
                 raise RunFolderError(
                     f"{str(self.path)!r} has {UNITS!r} in it but no {RUN!r} that says of which "
                     "run; name another folder, or delete this one"
@@ -150,15 +149,13 @@ class RunFolder:
             ) from None
 
     @contextmanager
-    def merged(self, name: str) -> Iterator[TextIO]:
-        """Yield a text file to write into, piece by piece; it takes its place when complete."""
-        temporary = self.path / f".outtrees-{secrets.token_hex(8)}.tmp"
-        try:
-            with open(temporary, "x", **_TEXT) as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path / name)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    def results(self, about: Mapping[str, Any] | None = None) -> Iterator[Path]:
+        """Yield a folder to write files of results into; they take their places when complete."""
+        with whole_folder(self.path, about) as stage:
+            yield stage
+
+
+def open_text(path: Path) -> TextIO:
+    """Open a file of results, to be written piece by piece, the same bytes on every system."""
+    # Half a surrogate pair is written as an escape.
+    return open(path, "x", encoding="utf-8", errors="backslashreplace", newline="\n")

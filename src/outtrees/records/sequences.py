@@ -22,6 +22,7 @@ _VAGUE_PROTEIN = "BJOUXZ*"
 # An alignment of DNA is mostly letters that say which base; proteins can be spelled with the
 # ambiguity codes, but hardly with A, C, G and T for more than half.
 _LEAST_CERTAIN = 0.5
+_HARMLESS = 2**26  # bytes for which nobody is asked
 _SHORTEST = 20  # what is taken for DNA without being asked
 
 
@@ -78,11 +79,13 @@ def align(
             f"as in {where(other)}{more}; align the sequences"
         )
     # Sixteen times the letters: as code points, as codes, and while one becomes the other.
-    check_memory(
-        f"sequences of {len(sequences)} records with {usual} sites need",
-        16 * usual * len(sequences),
-        "Give fewer records or sites.",
-    )
+    needed = 16 * usual * len(sequences)
+    if needed > _HARMLESS:
+        check_memory(
+            f"sequences of {len(sequences)} records with {usual} sites need",
+            needed,
+            "Give fewer records or sites.",
+        )
     # Code points in one go: no loop over characters.
     whole = "".join(sequences[row] for row in rows)
     points = np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), dtype="<u4").copy()
