@@ -367,7 +367,7 @@ def test_chains_that_disagree_are_reported(monkeypatch):
     monkeypatch.setattr(
         classifier,
         "average_labels",
-        lambda *a, **k: replace(original(*a, **k), r_hat=1.7, standard_error=np.full(1, 0.2)),
+        lambda *a, **k: replace(original(*a, **k), r_hat=1.7, standard_error=np.full((4, 2), 0.2)),
     )
     with pytest.warns(
         ConvergenceWarning, match=r"R-hat 1.70, error of a label probability up to 0.20\); raise"

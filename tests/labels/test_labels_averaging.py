@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from oracles.labellings import FORMS, enumerate_labels, random_model
+from outtrees import OutTreeClassifier
 from outtrees.labels import Choice, average_labels
 
 KNOWN = np.array([0, -1, 1, -1, -1])
@@ -46,3 +47,35 @@ def test_weights_of_settings():
     assert len(choice(np.zeros(15)).settings()) == 8
     impossible = choice([-np.inf, -np.inf]).settings()
     np.testing.assert_allclose(impossible[:, 0], 0.5)
+
+
+def test_sampled_weights_are_in_the_error():
+    """Weights that differ without a part of their trees widen the errors, as the jackknife says."""
+    model = random_model(4, 5, 2, form=next(iter(FORMS)))
+    how = model, SETTINGS, KNOWN, 2, 20, 2, 0
+    plain = average_labels(*how)
+    same = average_labels(*how, weights_without=np.tile(SETTINGS[:, 0], (4, 1)))
+    np.testing.assert_allclose(same.standard_error, plain.standard_error)
+    without = np.array([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
+    wider = average_labels(*how, weights_without=without)
+    means = np.tensordot(without, plain.distributions, axes=1)
+    added = 3 / 4 * ((means - means.mean(axis=0)) ** 2).sum(axis=0)
+    np.testing.assert_allclose(wider.standard_error**2, plain.standard_error**2 + added)
+    assert added.max() > 1e-4
+
+
+def test_spread_over_seeds_is_the_reported_error():
+    """With the settings left open: what is chosen among them is sampled too."""
+    rng = np.random.default_rng(1)
+    classes = rng.integers(2, size=24)
+    X = rng.normal(size=(24, 2)) + 1.3 * classes[:, None]
+    y = np.where(rng.random(24) < 0.35, classes, -1)
+    found = [OutTreeClassifier(n_draws=18, random_state=seed).fit(X, y) for seed in range(8)]
+    assert len(found[0].average_.weights) > 1
+    probabilities = np.array([model.label_distributions_ for model in found])
+    errors = np.array([model.label_errors_ for model in found])
+    unknown = y < 0
+    spread = np.sqrt(probabilities.var(axis=0, ddof=1)[unknown].mean())
+    reported = np.sqrt((errors[:, unknown] ** 2).mean())
+    # It was 2 to 4 where folds were dealt at random and the error was that of the chains alone.
+    assert 0.6 < spread / reported < 1.5

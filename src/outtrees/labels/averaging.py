@@ -30,7 +30,7 @@ class LabelAverage:
     sharpness: Array  # (m,)
     fresh: Array  # (m,) 1 where attributes are drawn afresh with the label
     distributions: Array  # (m, T, C)
-    standard_error: Array  # (T, C) Monte-Carlo error of their mean
+    standard_error: Array  # (T, C) Monte-Carlo error of their mean, that of the weights included
     r_hat: float  # the largest split R-hat of each setting, averaged over settings
     log_z: float  # log Σ_y Z(y) of the first setting
     label_draws: Labels  # (N, T)
@@ -92,11 +92,14 @@ def average_labels(
     n_draws: int,
     burn_in: int,
     random_state: Any = None,
+    weights_without: Array | None = None,  # (parts, m)
 ) -> LabelAverage:
     """Return the posterior of the labels, averaged over settings with their weights.
 
     Each setting has chains of its own (`label_posterior`), all n_chains of them, with a share of
-    the steps in proportion to its weight, but a few at least.
+    the steps in proportion to its weight, but a few at least. The error of their mean is that of
+    the chains and, with `weights_without`, that of the weights, which are sampled too: by the
+    jackknife, from the weights without each part of what they were found from.
 
     Examples
     --------
@@ -119,14 +122,19 @@ def average_labels(
         found.append(label_posterior(own, known, n_chains, steps, before, rng, **options))
     weights = settings[:, 0]
     errors = np.array([posterior.standard_error for posterior in found])
+    variance = np.tensordot(weights**2, errors**2, axes=1)
+    distributions = np.array([posterior.distributions for posterior in found])
+    if weights_without is not None and len(weights) > 1:
+        means = np.tensordot(weights_without, distributions, axes=1)
+        variance += (len(means) - 1) * means.var(axis=0)
     counts = [len(posterior.label_draws) for posterior in found]
     return LabelAverage(
         weights,
         settings[:, 1],
         settings[:, 2],
         settings[:, 3],
-        np.array([posterior.distributions for posterior in found]),
-        np.sqrt(np.tensordot(weights**2, errors**2, axes=1)),
+        distributions,
+        np.sqrt(variance),
         float(weights @ [posterior.r_hat for posterior in found]),
         found[0].log_z,
         np.concatenate([posterior.label_draws for posterior in found]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -12,7 +12,7 @@ from scipy.special import logit, softmax
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.labels.importance import weigh_trees
+from outtrees.labels.importance import WeighedLabels, weigh_trees
 from outtrees.labels.model import LabelModel, Labels
 from outtrees.labels.refitting import AttributeMutations
 from outtrees.models.edges import EdgeList
@@ -23,6 +23,7 @@ _MOST_SETTINGS = 8  # that are averaged
 _LEAST_WEIGHT = 0.02  # of the best one's
 # Hidden labels are predicted one by one, but are not independent: their sum says too much.
 _TRUST = 0.5
+_PARTS = 8  # of the trees, each left out in turn, to see how much the scores depend on them
 _TRIED_TREES = 48  # for each setting and fold; half of them if there are twice as many settings
 
 
@@ -38,6 +39,8 @@ class Choice:
     errors: Array  # (n,) the share of known labels that the other folds get wrong
     effective_trees: Array  # (n,) behind each estimate, the fewest of all folds
     scores: Array  # (n,) half of log_held_out, plus the log prior of the setting
+    # (n, parts) the same without each part of the trees
+    scores_without: Array = field(default_factory=lambda: np.empty((0, 0)))
 
     def settings(self, most: int = _MOST_SETTINGS) -> Array:
         """Return weights, stickiness, sharpness and fresh of the best settings, (m, 4).
@@ -45,12 +48,26 @@ class Choice:
         The weights are those of the scores as log-probabilities, and sum to one. What few labels
         leave open is so left open.
         """
-        order = np.argsort(-self.scores, kind="stable")[: min(most, _MOST_SETTINGS)]
-        weights = softmax(np.maximum(self.scores[order], -1e300))  # none may be possible
-        kept = weights >= _LEAST_WEIGHT * weights[0]
-        weights, order = weights[kept] / weights[kept].sum(), order[kept]
+        order = self._weightiest(most)
         of_settings = self.stickiness[order], self.sharpness[order], self.fresh[order]
-        return np.column_stack([weights, *of_settings])
+        return np.column_stack([_weights(self.scores[order]), *of_settings])
+
+    def weights_without(self, most: int = _MOST_SETTINGS) -> Array:
+        """Return the weights of the same settings without each part of the trees, (parts, m).
+
+        The scores are sampled; these say by how much that moves the weights (the jackknife).
+        """
+        return _weights(self.scores_without[self._weightiest(most)].T)
+
+    def _weightiest(self, most: int) -> Labels:
+        order = np.argsort(-self.scores, kind="stable")[: min(most, _MOST_SETTINGS)]
+        weights = _weights(self.scores[order])
+        return np.asarray(order[weights >= _LEAST_WEIGHT * weights[0]])
+
+
+def _weights(scores: Array) -> Array:
+    """Return weights from scores as log-probabilities, in the last axis."""
+    return np.asarray(softmax(np.maximum(scores, -1e300), axis=-1))  # none may be possible
 
 
 def usual_sharpness(n_features: int) -> float:
@@ -120,7 +137,7 @@ def choose_settings(
 ) -> Choice:
     """Return the stickiness and sharpness that predict known labels from other known ones best.
 
-    The known labels are dealt at random into `cv` folds, one label each if there are fewer; the
+    The known labels are dealt, always alike, into `cv` folds (one label each if few); the
     labels of each fold are hidden in turn, and predicted from all attributes and the other labels
     (`weigh_trees`); half of their log-probability counts. A weak prior on the setting settles what
     few labels leave open: normal on logit(stickiness) around 0.9, sd 1.5, and on log(sharpness)
@@ -139,7 +156,8 @@ def choose_settings(
     """
     rng = as_generator(random_state)
     labels = np.asarray(known)
-    seen = rng.permutation(np.flatnonzero(labels >= 0))
+    # The same deal for every seed: other folds ask another question, which no error covers.
+    seen = np.random.default_rng(0).permutation(np.flatnonzero(labels >= 0))
     folds = np.array_split(seen, min(cv, len(seen)))
     usual = np.log(usual_sharpness(n_features))
     hidden = []
@@ -148,15 +166,14 @@ def choose_settings(
         left[fold] = -1
         hidden.append((fold, left, model if given is None else given(left)))
     forms = [model.log_fresh is not None] + [False] * also_plain
-    rows = []
+    rows, without = [], []
     for fresh, sharp, sticky in product(forms, sharpness, stickiness):
-        held_out, wrong, effective = 0.0, 0, np.inf
+        held_out, wrong, effective = np.zeros(1 + min(_PARTS, n_trees)), 0, np.inf
         for fold, left, knowing in hidden:
             setting = with_setting(knowing, sticky, sharp, fresh)
-            weighed = weigh_trees(setting, left, n_trees, rng)
+            weighed = weigh_trees(setting, left, n_trees, rng, seen=fold)
             chances = weighed.marginals[fold]
-            with np.errstate(divide="ignore"):
-                held_out += float(np.log(chances[np.arange(len(fold)), labels[fold]]).sum())
+            held_out += _held_out(weighed, labels[fold], len(held_out) - 1)
             wrong += int((chances.argmax(axis=1) != labels[fold]).sum())
             effective = min(effective, weighed.effective_trees)
         prior = 0.0  # of what is given, and not chosen, nothing is preferred
@@ -164,11 +181,26 @@ def choose_settings(
             prior -= 0.5 * ((logit(sticky) - logit(_USUAL_STICKINESS)) / 1.5) ** 2
         if len(sharpness) > 1:
             prior -= 0.5 * ((np.log(sharp) - usual) / np.log(4.0)) ** 2
-        score = _TRUST * held_out + prior
-        rows.append((sticky, sharp, fresh, held_out, wrong / len(seen), effective, score))
+        score, *others = _TRUST * held_out + prior
+        rows.append((sticky, sharp, fresh, held_out[0], wrong / len(seen), effective, score))
+        without.append(others)
     table = np.array(rows, dtype=np.float64).T
     best = with_setting(model, *table[:3, int(table[-1].argmax())])
-    return Choice(best, *table)
+    return replace(Choice(best, *table), scores_without=np.array(without))
+
+
+def _held_out(weighed: WeighedLabels, labels: Labels, n_parts: int) -> Array:
+    """Return Σ log p of these labels by all trees, and without each part of them, (1 + parts,)."""
+    of_trees = weighed.of_trees[:, np.arange(len(labels)), labels]  # (trees, fold)
+    kept = np.ones((1 + n_parts, len(of_trees)))
+    for part in range(n_parts):
+        kept[1 + part, part::n_parts] = 0.0
+    weights = kept * weighed.weights
+    total = weights.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Without the one tree that weighs anything there is nothing: no chance at all.
+        chances = np.where(total > 0, weights @ of_trees / total, 0.0)
+        return np.asarray(np.log(chances).sum(axis=1))
 
 
 def settled_model(

@@ -132,7 +132,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
     label_distributions_ : array of shape (T, C)
         P(label | all attributes, known labels). "hill-climb": one at the label found.
     label_errors_ : array of shape (T, C)
-        Monte-Carlo standard errors of `label_distributions_`; 0 for "hill-climb".
+        Monte-Carlo standard errors of `label_distributions_`, those of the weights of settings
+        included; 0 for "hill-climb".
     r_hat_ : float
         The largest split R-hat over label probabilities, averaged over settings (which have few
         steps each, so that it is often above 1.2 by chance); 1 for "hill-climb".
@@ -444,11 +445,14 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
     def _sample(self, model: LabelModel, known: Labels, seed: int) -> None:
         """Find the posterior of the labels, averaged over the settings that weigh most."""
         fresh = model.log_fresh is not None
-        settings = np.array([[1.0, model.stickiness, model.sharpness, fresh]])
+        settings, without = np.array([[1.0, model.stickiness, model.sharpness, fresh]]), None
         if self.choice_ is not None and self.joint_ is not True and self.candidates_ == "dense":
-            settings = self.choice_.settings(max(1, self.n_draws // FEWEST_DRAWS))
+            most = max(1, self.n_draws // FEWEST_DRAWS)
+            settings, without = self.choice_.settings(most), self.choice_.weights_without(most)
         draws = (self.n_chains, self.n_draws, self.burn_in)
-        average = average_labels(model, settings, known, *draws, random_state=seed)
+        average = average_labels(
+            model, settings, known, *draws, random_state=seed, weights_without=without
+        )
         self._remember(average, len(average.label_draws))
         error = float(average.standard_error.max())
         if len(average.weights) > 1:  # whose chains are too short for R-hat

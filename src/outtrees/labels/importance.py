@@ -30,6 +30,7 @@ class WeighedLabels(NamedTuple):
     effective_trees: float  # (Σ w)² / Σ w²
     trees: NDArray[np.intp]  # (n, T)
     weights: Array  # (n,), summing to one
+    of_trees: Array  # (n, m, C) P(label | tree, known labels) of the records asked for
 
 
 def weigh_trees(
@@ -37,6 +38,7 @@ def weigh_trees(
     known: Labels,  # (T,), −1 where unknown
     n_trees: int = 128,
     random_state: Any = None,
+    seen: Labels | None = None,  # (m,) records whose labels are returned tree by tree
 ) -> WeighedLabels:
     """Return label probabilities by importance sampling over trees.
 
@@ -70,6 +72,7 @@ def weigh_trees(
         effective_trees=float(1 / (weights**2).sum()),
         trees=trees,
         weights=weights,
+        of_trees=marginals[:, [] if seen is None else seen],
     )
 
 
