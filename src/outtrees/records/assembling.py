@@ -72,7 +72,8 @@ def from_table(
     first_of = {names[0]: place for place, names in grouped.items()}
     in_place = {name for names in (*grouped.values(), *ends.values()) for name in names}
     parents: dict[int, int] = {}
-    groups, group_names = None, ()
+    groups = None
+    group_names: tuple[str, ...] = ()
     columns: list[Column] = []
     for name, column in cells.items():
         if name in first_of:

@@ -129,7 +129,7 @@ def _by_rest(names: Iterable[str]) -> dict[tuple[str, ...], dict[str, str]]:
 
 def _axis(name: str) -> tuple[str, tuple[str, ...]]:
     """Return the axis that a name tells of ("" if none or several) and its other words."""
-    parts = []
+    parts: list[str] = []
     for word in words(name):
         glued = _GLUED.fullmatch(word)
         parts += [part for part in glued.groups() if part] if glued else [word]
@@ -213,7 +213,7 @@ def read_place(
     """
     numbers, text = _coordinates(table, columns, missing)
     geographic = is_geographic(tuple(columns))
-    values = project(*numbers) if geographic else np.column_stack(numbers)
+    values = project(numbers[0], numbers[1]) if geographic else np.column_stack(numbers)
     if not ends:
         return Place(values, text, None)
     last = _coordinates(table, ends, missing)[0]

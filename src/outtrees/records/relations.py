@@ -44,8 +44,8 @@ def read_parents(
             continue
         # A column of whole numbers with gaps comes out of a data frame as 3.0.
         short = cell.removesuffix(".0")
-        ways = (at_home.get((homes[row], cell)), at_home.get((homes[row], short)))
-        ways += (place.get(cell), place.get(short))
+        ways = [at_home.get((homes[row], cell)), at_home.get((homes[row], short))]
+        ways += [place.get(cell), place.get(short)]
         found = next((way for way in ways if way is not None), None)
         if found is None and cell.lower() == ROOT:
             parents[row] = -1
