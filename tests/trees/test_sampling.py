@@ -151,7 +151,7 @@ def test_alias_tables_hold_the_weights():
     weight[0] = 1.0
     weight[1, 1:] = 0.0
     keep, other = np.ones(weight.shape), np.zeros(weight.shape, dtype=np.uint32)
-    alias_rows(weight, keep, other)
+    alias_rows(weight, keep, other, np.empty(37, dtype=np.intp))
     assert ((keep >= 0) & (keep <= 1)).all()
     for r in range(50):
         mass = keep[r] + np.bincount(other[r], 1.0 - keep[r], 37)

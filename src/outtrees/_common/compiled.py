@@ -6,6 +6,7 @@ takes about half a second to load.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -16,10 +17,45 @@ import numba
 from numba.core import event
 
 # nogil: trees are sampled in threads; numpy: dividing by zero gives inf or nan, as everywhere else.
-compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
-inlined: Any = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+# A function that C could call is never asked for; compiling it would take a tenth of the time.
+_HOW: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+_njit: Any = numba.njit  # its stubs do not know all options
+compiled: Any = _njit(**_HOW)
+# Called by other compiled functions only: one that Python could call is not made either.
+helper: Any = _njit(**_HOW, no_cpython_wrapper=True)
+inlined: Any = _njit(**_HOW, inline="always")
 
 QUIET = "OUTTREES_COMPILE_QUIETLY"  # set in the environment: no line is printed
+
+
+class Uncollected(event.Listener):
+    """Keeps the garbage collector from running while the compiler does.
+
+    The compiler makes a great many objects that live until it is done; looking through them for
+    garbage again and again takes an eighth of its time.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._was_enabled = False
+
+    def on_start(self, event: Any) -> None:
+        """Pause the collector, if this is the outermost function."""
+        self._depth += 1
+        if self._depth == 1:
+            self._was_enabled = gc.isenabled()
+            gc.disable()
+
+    def on_end(self, event: Any) -> None:
+        """Let it go on."""
+        self._depth -= 1
+        if self._depth == 0 and self._was_enabled:
+            gc.enable()
 
 
 class Notice(event.Listener):
@@ -79,4 +115,5 @@ def _subject(module: str) -> str:
     return module.rpartition(".")[2].replace("_", " ")
 
 
-event.register("numba:compile", Notice())  # type: ignore[no-untyped-call]  # numba has no type
+for listener in (Uncollected(), Notice()):
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]  # numba has no type

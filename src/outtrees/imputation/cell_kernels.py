@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
+from outtrees.inference.message_kernels import parents_first
 
 
-@compiled
+@helper
 def _factorise(factor, at, n):
     """Overwrite the lower triangle (n, n) by its Cholesky factor L; return log |L|, nan if none."""
     log_size = 0.0
@@ -34,7 +35,7 @@ def _factorise(factor, at, n):
     return log_size
 
 
-@compiled
+@helper
 def _solve_lower(factor, values, at, n, width):
     """Overwrite values (n, width) by L⁻¹ values."""
     for i in range(n):
@@ -47,7 +48,7 @@ def _solve_lower(factor, values, at, n, width):
             values[at, i, c] /= f
 
 
-@compiled
+@helper
 def _solve_upper(factor, values, at, n, width):
     """Overwrite values (n, width) by L⁻ᵀ values."""
     for i in range(n - 1, -1, -1):
@@ -61,68 +62,68 @@ def _solve_upper(factor, values, at, n, width):
 
 
 @compiled
-def pass_up(order, parents, index, size, seen, message, link, factor, regression):
-    """Pass messages from children to parents; return Σ log |L|, nan if a precision fails.
+def pass_messages(trees, index, size, message, link, factor, solved, mean, draw, cov, work):
+    """Pass messages up a tree and down again; return Σ log |L|, nan if a precision fails.
 
-    ``message`` (T + 1, D + 1, D + 1) sums what the children of each record say: −2 log of it is the
-    quadratic form in the record's cells and 1. ``link`` is a record's own message without what its
-    children say. ``factor`` (T, D, D) and ``regression`` (T, D, D + 1) come with the precision of
-    the link; they leave as the Cholesky factor L of the hidden cells' precision, and as their
-    regression on the parent's cells and 1.
+    ``trees`` (1, T) is the tree; inf comes back if it has a cycle. Up: ``message``
+    (T + 1, D + 1, D + 1) sums what the children of each record say: −2 log of it is the quadratic
+    form in the record's cells and 1. ``link`` is a record's own message without what its children
+    say. ``factor`` (T, D, D) and ``solved`` (T, D, 2 D + 2) come with the precision of the link,
+    the unit matrix and noise. They leave as the Cholesky factor L of the hidden cells' precision;
+    and as their regression on the parent's cells and 1, their covariance given these, and noise of
+    that covariance.
+
+    Down: ``mean`` and ``draw`` (T + 1, D + 1) come with the observed cells, hidden ones at 0, and
+    are filled in, as is ``cov`` (T + 1, D, D). ``work`` are order (T,), marks (T,) below zero, and
+    a row (D,).
     """
-    D = factor.shape[1]
+    order, mark, part = work
+    T, D = len(order), factor.shape[1]
+    if not parents_first(trees, 0, order, mark):
+        return np.inf
     log_size = 0.0
-    for at in range(len(order) - 1, -1, -1):
+    for at in range(T - 1, -1, -1):
         u = order[at]
-        v, m = parents[u], size[u]
+        v, m = trees[0, u], size[u]
         for a in range(m):
             i = index[u, a]
             for b in range(a + 1):
                 factor[u, a, b] += message[u, i, index[u, b]]
             for j in range(D + 1):
-                regression[u, a, D] -= message[u, i, j] * seen[u, j]
+                solved[u, a, D] -= message[u, i, j] * mean[u, j]
         log_size += _factorise(factor, u, m)
-        _solve_lower(factor, regression, u, m, D + 1)
+        _solve_lower(factor, solved, u, m, 2 * D + 1)
         for i in range(D + 1):
             for j in range(D + 1):
                 total = link[u, i, j]
                 for a in range(m):
-                    total -= regression[u, a, i] * regression[u, a, j]
+                    total -= solved[u, a, i] * solved[u, a, j]
                 message[v, i, j] += total
-        _solve_upper(factor, regression, u, m, D + 1)
+        _solve_upper(factor, solved, u, m, 2 * D + 2)
+    if np.isnan(log_size):
+        return log_size
+    for at in range(T):
+        u = order[at]
+        v, m = trees[0, u], size[u]
+        for a in range(m):
+            i = index[u, a]
+            mean[u, i] = solved[u, a, D]
+            draw[u, i] = solved[u, a, D] + solved[u, a, 2 * D + 1]
+            for j in range(D):
+                mean[u, i] += solved[u, a, j] * mean[v, j]
+                draw[u, i] += solved[u, a, j] * draw[v, j]
+                part[j] = 0.0
+                for c in range(D):
+                    part[j] += solved[u, a, c] * cov[v, c, j]
+            for b in range(m):
+                total = solved[u, a, D + 1 + b]
+                for j in range(D):
+                    total += part[j] * solved[u, b, j]
+                cov[u, i, index[u, b]] = total
     return log_size
 
 
-@compiled
-def pass_down(order, parents, index, size, factor, regression, inner, part, mean, draw, cov):
-    """Fill in the hidden cells' mean, draw (T + 1, D + 1) and cov (T + 1, D, D), parents first.
-
-    ``inner`` (T, D, D + 1) comes as the unit matrix and noise; ``part`` (D,) is work space.
-    """
-    D = factor.shape[1]
-    for at in range(len(order)):
-        u = order[at]
-        v, m = parents[u], size[u]
-        _solve_lower(factor, inner, u, m, D)
-        _solve_upper(factor, inner, u, m, D + 1)  # L⁻ᵀ L⁻¹, and L⁻ᵀ times the noise
-        for a in range(m):
-            i = index[u, a]
-            mean[u, i] = regression[u, a, D]
-            draw[u, i] = regression[u, a, D] + inner[u, a, D]
-            for j in range(D):
-                mean[u, i] += regression[u, a, j] * mean[v, j]
-                draw[u, i] += regression[u, a, j] * draw[v, j]
-                part[j] = 0.0
-                for c in range(D):
-                    part[j] += regression[u, a, c] * cov[v, c, j]
-            for b in range(m):
-                total = inner[u, a, b]
-                for j in range(D):
-                    total += part[j] * regression[u, b, j]
-                cov[u, i, index[u, b]] = total
-
-
-@compiled
+@helper
 def _pick(log_weights, n, uniform):
     """Return one of the first n positions; never one of weight zero."""
     top = -np.inf
@@ -143,7 +144,7 @@ def _pick(log_weights, n, uniform):
     return last
 
 
-@compiled
+@helper
 def _log_add(a, b):
     """Return log(exp(a) + exp(b))."""
     top = max(a, b)
@@ -152,39 +153,27 @@ def _log_add(a, b):
 
 @compiled
 def sweep_records(
-    order,
-    parents,
-    kinds,
-    n_children,
-    cells,
-    codes,
-    unknown,
-    index,
-    size,
-    seen,
-    links,
-    alone,
-    pulled,
-    squares,
-    widths,
-    tables,
-    n_levels,
-    random,
-    work,
+    order, parents, kinds, n_children, cells, hidden, links, alone, moved, categories, random, work
 ):
     """Give each record of ``order``, in turn, a new parent, kind of link and hidden cells.
 
     All at once given the rest of the tree: the hidden cells are integrated out of the weights of
     all parents that do not descend from the record, then drawn. Changed in place: ``parents``,
-    ``kinds``, ``n_children``, ``cells`` (T, D + 1), ``codes`` (T, E), ``pulled``, ``squares``.
-    Returns whether all precisions were positive definite. What the arguments hold: `sweep`.
+    ``kinds``, ``n_children``, ``cells`` (T, D + 1), ``moved``, and the codes of ``categories``,
+    which is None without categorical columns: what is not needed is then not compiled. Returns
+    whether all precisions were positive definite. What the arguments hold: `sweep`.
     """
+    index, size, seen = hidden
     P, PA, A, to_precision, to_level = links
-    log_alone, pulled_alone = alone
-    uniform, noise, uniform_codes = random
-    log_pairs, log_codes, by_parent, allowed, below, message, factor, values = work
+    log_alone, pulled_alone, widths = alone
+    pulled, squares = moved
+    uniform, noise = random
+    log_pairs, allowed, message, factor, values = work
     K, D, T = pulled.shape
-    E = codes.shape[1]
+    if categories is not None:
+        codes, unknown, tables, n_levels, uniform_codes = categories[0]
+        log_codes, by_parent, below = categories[1]
+        E = codes.shape[1]
     for u in order:
         m = size[u]
         for c in range(T):
@@ -198,9 +187,10 @@ def sweep_records(
                     for j in range(D + 1):
                         message[u, i, j] += to_precision[k, i, j]
                         message[u, i, D] -= to_level[k, i, j] * cells[c, j]
-                for e in range(E):
-                    for s in range(n_levels[e]):
-                        below[u, e, s] += tables[e, k, codes[c, e], s]
+                if categories is not None:
+                    for e in range(E):
+                        for s in range(n_levels[e]):
+                            below[u, e, s] += tables[e, k, codes[c, e], s]
         for k in range(K):
             for a in range(m):
                 i = index[u, a]
@@ -215,14 +205,15 @@ def sweep_records(
             if np.isnan(constant):
                 return False
             _solve_lower(factor, values, k, m, widths[k])
-            for e in range(E):
-                for b in range(n_levels[e]):
-                    total = tables[e, k, codes[u, e], b]
-                    if unknown[u, e]:
-                        total = -np.inf
-                        for s in range(n_levels[e]):
-                            total = _log_add(total, tables[e, k, s, b] + below[u, e, s])
-                    by_parent[e, b] = total
+            if categories is not None:
+                for e in range(E):
+                    for b in range(n_levels[e]):
+                        total = tables[e, k, codes[u, e], b]
+                        if unknown[u, e]:
+                            total = -np.inf
+                            for s in range(n_levels[e]):
+                                total = _log_add(total, tables[e, k, s, b] + below[u, e, s])
+                        by_parent[e, b] = total
             total = 0.0
             for v in range(T):
                 if v < widths[k]:  # else every parent says the same
@@ -231,8 +222,9 @@ def sweep_records(
                         total += seen[u, i] * pulled[k, i, v]
                     for a in range(m):
                         total += 0.5 * values[k, a, v] * values[k, a, v]
-                    for e in range(E):
-                        total += by_parent[e, codes[v, e]]
+                    if categories is not None:
+                        for e in range(E):
+                            total += by_parent[e, codes[v, e]]
                 log_pairs[k * T + v] = total if allowed[v] else -np.inf
         chosen = _pick(log_pairs, K * T, uniform[u])
         k, v = chosen // T, chosen % T
@@ -244,11 +236,12 @@ def sweep_records(
             for b in range(a + 1, m):
                 total -= factor[k, b, a] * cells[u, index[u, b]]
             cells[u, index[u, a]] = total / factor[k, a, a]
-        for e in range(E):
-            if unknown[u, e]:
-                for s in range(n_levels[e]):
-                    log_codes[s] = tables[e, k, s, codes[v, e]] + below[u, e, s]
-                codes[u, e] = _pick(log_codes, n_levels[e], uniform_codes[u, e])
+        if categories is not None:
+            for e in range(E):
+                if unknown[u, e]:
+                    for s in range(n_levels[e]):
+                        log_codes[s] = tables[e, k, s, codes[v, e]] + below[u, e, s]
+                    codes[u, e] = _pick(log_codes, n_levels[e], uniform_codes[u, e])
         for k in range(K):
             squares[k, u] = 0.0
             for i in range(D):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.inference.messages import cycle_size, parents_first
+from outtrees.inference.messages import cycle_size
 from outtrees.models.covariance import cholesky, inverse
 from outtrees.trees.weights import Ints
 
@@ -95,18 +95,12 @@ def draw_cells(
     >>> cells.mean.ravel().round(6), cells.variance.ravel().round(6)
     (array([1. , 1.5, 2. ]), array([0. , 0.5, 0. ]))
     """
-    from outtrees.imputation.cell_kernels import pass_down, pass_up
+    from outtrees.imputation.cell_kernels import pass_messages
 
     up_to = np.ascontiguousarray(parents, dtype=np.intp)
     chosen = np.asarray(kinds, dtype=np.intp)
     records = np.asarray(X, dtype=np.float64)
     T, D = records.shape
-    order = parents_first(up_to)
-    if order is None:
-        raise ValueError(
-            f"draw_cells expects a tree or a forest, but {cycle_size(up_to)} of {T} records are "
-            "on or below a cycle of parents; give it a root (-1)."
-        )
     hidden = np.isnan(records)
     index, size = hidden_columns(hidden)
     # A last row stands for the parent of roots: its cells are zero, and nobody hears its messages.
@@ -124,16 +118,30 @@ def draw_cells(
     link[:, D, D] = (error * weighed).sum(axis=1)
     message, cov = np.zeros((T + 1, D + 1, D + 1)), np.zeros((T + 1, D, D))
     factor = P[rows[:, :, None], index[:, :, None], index[:, None, :]]
-    regression = np.concatenate([pulled[rows, index], -weighed[rows, index, None]], axis=2)
-    log_size = pass_up(order, up_to, index, size, cells, message, link, factor, regression)
+    solved = np.concatenate(
+        [
+            pulled[rows, index],
+            -weighed[rows, index, None],
+            np.tile(np.eye(D), (T, 1, 1)),
+            noise[rows, index, None],
+        ],
+        axis=2,
+    )
+    mean, draw = cells.copy(), cells.copy()
+    work = np.empty(T, dtype=np.intp), np.full(T, -1), np.empty(D)
+    log_size = pass_messages(
+        up_to[None], index, size, message, link, factor, solved, mean, draw, cov, work
+    )
+    if np.isinf(log_size):
+        raise ValueError(
+            f"draw_cells expects a tree or a forest, but {cycle_size(up_to)} of {T} records are "
+            "on or below a cycle of parents; give it a root (-1)."
+        )
     if np.isnan(log_size):
         raise ValueError(
             "draw_cells expects covariances well inside double precision, but a precision of "
             "hidden cells is not positive definite; use a larger reg_covar or prior_strength."
         )
-    inner = np.concatenate([np.tile(np.eye(D), (T, 1, 1)), noise[rows, index, None]], axis=2)
-    mean, draw = cells.copy(), cells.copy()
-    pass_down(order, up_to, index, size, factor, regression, inner, np.empty(D), mean, draw, cov)
     # The messages at the observed cells; those of roots are constants, in the last row.
     scatter = np.einsum("ui,uij,uj->", cells[:T], message[:T], cells[:T]) + message[T, D, D]
     scatter += 2.0 * log_size - edges.log_precision[chosen].sum()

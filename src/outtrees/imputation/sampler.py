@@ -131,36 +131,34 @@ def sweep(
     tables = model.stacked_tables
     C = tables.shape[2]
     turns = rng.permutation(T)
-    work = (
-        np.empty(K * T),
-        np.empty(C),
-        np.empty((E, C)),
-        np.empty(T, dtype=bool),
-        np.zeros((T, E, C)),
-        np.zeros((T, D, D + 1)),
-        np.empty((K, D, D)),
-        np.empty((K, D, T)),
-    )
+    random = rng.random(T), rng.standard_normal((T, D)), rng.random((T, E))
+    categories = None
+    if E:
+        unknown = np.ascontiguousarray(hidden[:, model.categorical])
+        n_levels = np.array([len(names) for names in model.levels], dtype=np.intp)
+        scratch = np.empty(C), np.empty((E, C)), np.zeros((T, E, C))
+        categories = (codes, unknown, tables, n_levels, random[2]), scratch
     in_range = sweep_records(
         turns[(parents[turns] >= 0) & hidden[turns].any(axis=1)],
         parents,
         kinds,
         np.bincount(parents[parents >= 0], minlength=T),
         cells,
-        codes,
-        np.ascontiguousarray(hidden[:, model.categorical]),
-        *hidden_columns(linear),
-        seen,
+        (*hidden_columns(linear), seen),
         # One layout is compiled.
         tuple(np.ascontiguousarray(link) for link in (P, PA, A, to_precision, to_level)),
-        (log_alone, pulled_alone),
-        pulled,
-        squares,
-        np.where(model.parent_free, 1, T),  # the number of parents whose weights may differ
-        tables,
-        np.array([len(names) for names in model.levels], dtype=np.intp),
-        (rng.random(T), rng.standard_normal((T, D)), rng.random((T, E))),
-        work,
+        # With the number of parents whose weights may differ.
+        (log_alone, pulled_alone, np.where(model.parent_free, 1, T)),
+        (pulled, squares),
+        categories,
+        random[:2],
+        (
+            np.empty(K * T),
+            np.empty(T, dtype=bool),
+            np.zeros((T, D, D + 1)),
+            np.empty((K, D, D)),
+            np.empty((K, D, T)),
+        ),
     )
     if not in_range:
         raise ValueError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
 
 
 @compiled
@@ -37,7 +37,7 @@ def parents_first(trees, t, order, mark):
     return True
 
 
-@compiled
+@helper
 def _log_sum(values, n):
     """Return log Σ exp(values); −inf if all are."""
     top = -np.inf
@@ -51,7 +51,7 @@ def _log_sum(values, n):
     return top + np.log(total)
 
 
-@compiled
+@helper
 def _log_add(a, b):
     """Return log(exp(a) + exp(b))."""
     top = max(a, b)

@@ -148,14 +148,6 @@ def pass_messages(
     return states, marginals, log_z
 
 
-def parents_first(parents: Ints) -> Ints | None:
-    """Return the nodes of a tree or forest (T,) in an order of parents first; None for a cycle."""
-    from outtrees.inference.message_kernels import parents_first as fill
-
-    order = np.empty(len(parents), dtype=np.intp)
-    return order if fill(parents[None], 0, order, np.full(len(parents), -1)) else None
-
-
 def cycle_size(parents: Ints) -> int:
     """Return how many nodes are on or below a cycle of parents (T,).
 

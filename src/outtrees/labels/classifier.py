@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -378,6 +377,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
                     f"n_components={self.n_components} is more than {X.shape[0]} records of "
                     f"{X.shape[1]} columns span; use at most {most}"
                 )
+            from sklearn.decomposition import PCA  # slow to load
+
             self.pca_ = PCA(self.n_components, svd_solver="full").fit(X)
         return np.asarray(self.pca_.transform(X))
 

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from sklearn.metrics.pairwise import pairwise_kernels
 
 from outtrees._common.arguments import check_count, check_number, check_option
 from outtrees._common.random import as_generator
@@ -180,6 +179,8 @@ class KernelMutation(Mutation):
         return self.features(parents) @ self.feature_weights + self.offset
 
     def _kernel(self, X: Array, Z: Array) -> Array:
+        from sklearn.metrics.pairwise import pairwise_kernels  # slow to load
+
         options: dict[str, Any] = {}
         if not callable(self.kernel):
             options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}

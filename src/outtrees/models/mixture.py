@@ -9,9 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 
 from outtrees._common.arguments import check_count, check_number, check_option
 from outtrees._common.random import as_generator
@@ -466,6 +464,8 @@ def fit_iid_components(
     >>> round(float(weights.sum()), 12), len(parts)
     (1.0, 2)
     """
+    from sklearn.mixture import GaussianMixture  # slow to load
+
     (T, D), K = X.shape, len(templates)
     kinds = sorted({template.covariance for template in templates})
     if len(kinds) > 1:
@@ -710,6 +710,8 @@ def clouds_at(
     Clusters are those of k-means on standardised columns. The defaults of Ψ₀ and κ are divided by
     K^(2/D), so that K clouds fill the volume of one.
     """
+    from sklearn.cluster import KMeans  # slow to load
+
     (T, D), K = X.shape, len(templates)
     if T < K:
         raise ValueError(

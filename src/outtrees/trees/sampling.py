@@ -101,22 +101,17 @@ class SamplingTables:
         return trees
 
     def _fill(self, state: NDArray[np.uint64], trees: Ints) -> None:
-        from outtrees.trees.sampling_kernels import (
-            bring_back_core,
-            bring_back_ways,
-            finish_by_walks,
-            renumber,
-        )
+        from outtrees.trees.sampling_kernels import bring_back, finish_by_walks
 
-        core, n = len(self.leaf.keep), len(self.order)
+        n = len(self.order)
         parents, first, after, via, below = np.empty((5, len(trees), n), dtype=np.uint32)
         made, left = np.empty(n, dtype=np.uint32), np.empty(1)
         work = _Work(parents, first, after, via, below, made, left)
-        bring_back_core(state, self.leaf, self.turns, self.wide, work)
-        if core < n:
-            bring_back_ways(state, core, self.turns, self.wide, work)
+        bring_back(state, self.leaf, self.turns, self.wide, work)
+        if len(self.leaf.keep) < n:
             finish_by_walks(state, *self.walk, work.parents, work.below)
-        renumber(self.order, work.parents, trees)
+        # In the caller's numbers, −1 at the root.
+        trees[:, self.order] = np.append(self.order, -1)[work.parents]
 
 
 def sampling_tables(
@@ -161,7 +156,8 @@ def _alias(weight: Floats) -> Alias:
     from outtrees.trees.sampling_kernels import alias_rows
 
     tables = Alias(np.ones(weight.shape), np.zeros(weight.shape, dtype=np.uint32))
-    alias_rows(np.ascontiguousarray(weight), *tables)
+    todo = np.empty(weight.shape[1], dtype=np.intp)
+    alias_rows(np.ascontiguousarray(weight), *tables, todo)
     return tables
 
 

@@ -19,11 +19,12 @@ BLOCK = 8  # entries of a row that are looked at together
 _NONE = np.uint32(0xFFFFFFFF)
 _ONE = np.uint32(1)
 _ZERO = np.uint32(0)
+_MANY = np.uint32(2**31)  # children; more than a core node can lose
 _WIDE = np.uint32(0xFFFFFFFE)
 _SMALL = 1e-270  # below this, doubles may have lost parts of a weight
 
 
-@inlined
+@compiled
 def uniform(state):
     """Return the next number in [0, 1) of the generator xoshiro256++ with these four words."""
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
@@ -39,15 +40,15 @@ def uniform(state):
 
 
 @compiled
-def alias_rows(weight, keep, other):
+def alias_rows(weight, keep, other, todo):
     """Fill the alias tables of rows of weights (Walker and Vose).
 
     Row r is drawn from by a uniform column v, which stays with probability ``keep[r, v]`` and
     else becomes ``other[r, v]``. Columns below the mean are filled up from those above it, one
-    at a time, so each keeps its own weight to the last digits.
+    at a time, so each keeps its own weight to the last digits. ``todo`` is work space: columns
+    below the mean from the left, the others from the right.
     """
     n = weight.shape[1]
-    todo = np.empty(n, np.intp)  # columns below the mean from the left, the others from the right
     for r in range(len(weight)):
         total = 0.0
         for v in range(n):
@@ -110,16 +111,6 @@ def finish_by_walks(state, keep, other, parents, inside):
             while inside[t, u] == 0:
                 inside[t, u] = 1
                 u = parents[t, u]
-
-
-@compiled
-def renumber(order, parents, trees):
-    """Write the parents in the caller's numbers, −1 at the root."""
-    n = np.uint32(len(order))
-    for t in range(len(trees)):
-        for v in range(n):
-            parent = parents[t, v]
-            trees[t, order[v]] = order[parent] if parent < n else -1
 
 
 @inlined
@@ -193,65 +184,13 @@ def _drawn_turn(state, keep, s, rate, share, wide, left, i, j, stage):
 
 
 @compiled
-def bring_back_core(state, alias, turns, wide, work):
-    """Bring back the first nodes, as many as the table of leaves has rows, one and all.
+def bring_back(state, alias, turns, wide, work):
+    """Bring back the core, and those nodes beyond it on the way from a core node to the root.
 
-    Which edges turn through node m was settled when the edges were made (``first[:, m]``, a
+    The core are the first nodes, as many as the table of leaves has rows; they come back one and
+    all. Which edges turn through node m was settled when the edges were made (``first[:, m]``, a
     linked list), so a tree costs one draw per edge ever made, about two per node. All trees take
     a step together: node m's rows are then read from the cache.
-    """
-    keep, s, rate, share = turns.keep, turns.s, turns.rate, turns.share
-    parents, first, after, via = work.parents, work.first, work.after, work.via
-    made, left = work.made, work.left
-    leaf, other = alias.keep, alias.other
-    n = np.uint32(len(s))
-    count = len(parents)
-    for t in range(count):
-        for v in range(n):
-            first[t, v] = _NONE
-            via[t, v] = _ZERO
-    for stage in range(len(leaf)):
-        m = np.uint32(stage)
-        for t in range(count):
-            made[0] = m
-            n_made = _ONE
-            i = first[t, m]
-            if m == 0:
-                parents[t, m] = n
-            elif i == _NONE:  # nobody turned: m comes back as a leaf
-                parents[t, m] = step(state, leaf, other, m)
-            else:
-                top = i
-                if after[t, i] != _NONE:
-                    v = i
-                    while v != _NONE:
-                        via[t, v] = m
-                        top = v if v < top else top
-                        v = after[t, v]
-                    v = parents[t, top]
-                    while v < n:  # up to the via-node nearest to the root
-                        top = v if via[t, v] == m else top
-                        v = parents[t, v]
-                parents[t, m] = parents[t, top]
-                while i != _NONE:
-                    parents[t, i] = m
-                    made[n_made] = i
-                    n_made += _ONE
-                    i = after[t, i]
-            for new in range(n_made):
-                i = made[new]
-                j = parents[t, i]
-                k = _drawn_turn(state, keep, s, rate, share, wide is not None, left, i, j, m)
-                if wide is not None and k == _WIDE:
-                    k = _wide_turning_time(left[0], wide, i, j, m)
-                if k < n:
-                    after[t, i] = first[t, k]
-                    first[t, k] = i
-
-
-@compiled
-def bring_back_ways(state, core, turns, wide, work):
-    """Bring back those nodes ≥ ``core`` that lie on the way from a core node to the root.
 
     Node m comes back through those i whose edge turns through it, if core nodes hang on them. i₀
     is the smallest of them that still has a core node below it once all hang on m.
@@ -261,57 +200,70 @@ def bring_back_ways(state, core, turns, wide, work):
     keep, s, rate, share = turns.keep, turns.s, turns.rate, turns.share
     parents, first, after, via = work.parents, work.first, work.after, work.via
     below, made, left = work.below, work.made, work.left
+    leaf, other = alias.keep, alias.other
     n = np.uint32(len(s))
-    core = np.uint32(core)
-    for t in range(len(parents)):
+    core = np.uint32(len(leaf))
+    count = len(parents)
+    for t in range(count):
         for v in range(n):
-            below[t, v] = n if v < core else _ZERO  # more than a core node can lose
-    for stage in range(core, n):
+            first[t, v] = _NONE
+            via[t, v] = _ZERO
+            below[t, v] = _MANY if v < core else _ZERO
+    for stage in range(n):
         m = np.uint32(stage)
-        for t in range(len(parents)):
-            n_made = _ZERO
+        # made[start:end] are the via-nodes; m stands before them in the core, else behind them.
+        start = _ONE if m < core else _ZERO
+        for t in range(count):
+            end = start
             i = first[t, m]
             while i != _NONE:
                 if below[t, i] > _ZERO:
-                    made[n_made] = i
-                    n_made += _ONE
+                    made[end] = i
+                    end += _ONE
                 i = after[t, i]
-            if n_made == _ZERO:
-                continue
-            top = made[0]
-            if n_made > _ONE:
-                for new in range(n_made):
-                    via[t, made[new]] = m
-                for new in range(n_made):
-                    v = parents[t, made[new]]
-                    while v < n:
-                        below[t, v] -= _ONE
-                        if below[t, v] > _ZERO or via[t, v] == m:
+            if end > start:
+                top = made[start]
+                if end > start + _ONE:
+                    for new in range(start, end):
+                        via[t, made[new]] = m
+                    for new in range(start, end):
+                        v = parents[t, made[new]]
+                        while v < n:
+                            below[t, v] -= _ONE
+                            if below[t, v] > _ZERO or via[t, v] == m:
+                                break
+                            v = parents[t, v]
+                    n_via, end, top = end, start, _NONE
+                    for new in range(start, n_via):
+                        i = made[new]
+                        if below[t, i] > _ZERO:
+                            made[end] = i
+                            end += _ONE
+                            top = i if i < top else top
+                    v = parents[t, top]
+                    while v < n:  # up to the via-node nearest to the root
+                        top = v if via[t, v] == m else top
+                        v = parents[t, v]
+                    v = parents[t, top]
+                    while v < n:  # m takes the place of what hung there
+                        below[t, v] += _ONE
+                        if below[t, v] > _ONE:
                             break
                         v = parents[t, v]
-                n_via, n_made, top = n_made, _ZERO, _NONE
-                for new in range(n_via):
-                    i = made[new]
-                    if below[t, i] > _ZERO:
-                        made[n_made] = i
-                        n_made += _ONE
-                        top = i if i < top else top
-                v = parents[t, top]
-                while v < n:
-                    top = v if via[t, v] == m else top
-                    v = parents[t, v]
-                v = parents[t, top]
-                while v < n:  # m takes the place of what hung there
-                    below[t, v] += _ONE
-                    if below[t, v] > _ONE:
-                        break
-                    v = parents[t, v]
-            parents[t, m] = parents[t, top]
-            below[t, m] = n_made
-            for new in range(n_made):
-                parents[t, made[new]] = m
-            made[n_made] = m
-            for new in range(n_made + _ONE):
+                parents[t, m] = parents[t, top]
+                for new in range(start, end):
+                    parents[t, made[new]] = m
+            elif m >= core:
+                continue
+            else:  # nobody turned: m comes back as a leaf
+                parents[t, m] = step(state, leaf, other, m) if m > _ZERO else n
+            if m < core:
+                made[0] = m
+            else:
+                below[t, m] = end
+                made[end] = m
+                end += _ONE
+            for new in range(end):
                 i = made[new]
                 j = parents[t, i]
                 k = _drawn_turn(state, keep, s, rate, share, wide is not None, left, i, j, m)
