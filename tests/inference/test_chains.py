@@ -126,5 +126,5 @@ def test_progress_is_told():
 
 @pytest.mark.parametrize(("name", "value"), [("n_chains", 0), ("n_draws", 1), ("burn_in", -1)])
 def test_refusals(name, value):
-    with pytest.raises(ValueError, match=f"{name} to be an integer >= "):
+    with pytest.raises(ValueError, match=f"{name} of .* must be an integer of at least "):
         alternate(0.0, *ar1(0.5), **{name: value})

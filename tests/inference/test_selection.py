@@ -78,9 +78,9 @@ def test_a_category_that_a_fold_lacks_is_still_known():
     ("candidates", "options", "message"),
     [
         ({}, {}, "at least one mutation"),
-        (MIXTURES, {"cv": 1}, "cv to be an integer >= 2, but got 1"),
+        (MIXTURES, {"cv": 1}, "cv of .* must be an integer of at least 2; got 1"),
         (MIXTURES, {"cv": 61}, "cv must be at most the number of records, 60; got 61"),
-        (MIXTURES, {"rule": "two"}, "rule to be one of"),
+        (MIXTURES, {"rule": "two"}, "rule of .* must be one of"),
     ],
 )
 def test_refusals(candidates, options, message):

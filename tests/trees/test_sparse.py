@@ -13,7 +13,6 @@ from scipy.special import logsumexp
 from oracles.enumeration import EnumeratedDistribution
 from outtrees import NoSpanningTreeError, OutTreeDistribution
 from outtrees.errors import InvalidWeightsError
-from outtrees.trees import engine
 from outtrees.trees.sparse import elimination, fronts
 from outtrees.trees.sparse.components import checked_edges, find_components, inner_problem
 from outtrees.trees.sparse.fronts import planned
@@ -391,14 +390,16 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
     rng = np.random.default_rng(0)
     child, parent, log_weight = nearest(rng, 2000, 10)
     trees = Sparse(child, parent, log_weight, np.zeros(2000), roots="any")
-    monkeypatch.setattr(fronts, "free_memory", lambda: 100_000)
-    with pytest.raises(MemoryError, match=r"1,999 records .* GB are free\. List fewer candidates"):
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 100_000)
+    with pytest.raises(MemoryError, match=r"1,999 records .* kB are free\. List fewer candidates"):
         _ = trees.log_z
 
 
 def test_the_dense_engine_asks_for_memory_too(monkeypatch):
-    monkeypatch.setattr(engine, "free_memory", lambda: 100)
-    with pytest.raises(MemoryError, match=r"the dense engine needs about 0\.0 GB for 3 records"):
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 100)
+    with pytest.raises(
+        MemoryError, match=r"for 3 records, about .* 100 bytes are free\. Use method"
+    ):
         OutTreeDistribution.from_candidates(
             [1, 2], [0, 0], np.zeros(2), np.zeros(3), method="dense"
         )

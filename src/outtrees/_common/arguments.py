@@ -91,9 +91,7 @@ def check_option(owner: str, name: str, value: object, allowed: Iterable[object]
     allowed = list(allowed)
     if not any(value is option or value == option for option in allowed):
         listed = ", ".join(repr(option) for option in allowed)
-        raise ArgumentError(
-            f"{owner} expects ", Option(name), f" to be one of {listed}, but got {value!r}."
-        )
+        raise ArgumentError(Option(name), f" of {owner} must be one of {listed}; got {value!r}.")
 
 
 def check_number(
@@ -113,25 +111,33 @@ def check_number(
         left = ">" if open_low else ">="
         right = "" if high == np.inf else f" and <= {high:g}"
         raise ArgumentError(
-            f"{owner} expects ",
             Option(name),
-            f" to be a number {left} {low:g}{right}, but got {value!r}.",
+            f" of {owner} must be a number {left} {low:g}{right}; got {value!r}.",
         )
 
 
 def check_count(owner: str, name: str, value: object, low: int) -> None:
-    """Raise ArgumentError unless the value is an integer of at least low."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
-        raise ArgumentError(
-            f"{owner} expects ", Option(name), f" to be an integer >= {low}, but got {value!r}."
-        )
+    """Raise ArgumentError unless the value is an integer, and no float, of at least low."""
+    as_count(name, value, low, owner, floats=False)
 
 
-def as_count(name: str, value: object, low: int) -> int:
-    """Return an integer of at least low; a float that is one will do. Else raise ArgumentError."""
+def as_count(name: str, value: object, low: int, owner: str = "", *, floats: bool = True) -> int:
+    """Return an integer of at least low, else raise ArgumentError; a float that is one will do.
+
+    Examples
+    --------
+    >>> as_count("k", 3.0, 1)
+    3
+    >>> as_count("k", 0, 1, "best")
+    Traceback (most recent call last):
+    outtrees.errors.ArgumentError: k of best must be an integer of at least 1; got 0.
+    """
     count = whole_number(value)
-    if count is None or count < low:
-        raise ArgumentError(Option(name), f" must be an integer of at least {low}; got {value!r}")
+    if count is None or count < low or not (floats or isinstance(value, Integral)):
+        of = f" of {owner}" if owner else ""
+        raise ArgumentError(
+            Option(name), f"{of} must be an integer of at least {low}; got {value!r}."
+        )
     return count
 
 

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from outtrees._common.memory import free_memory
+from outtrees._common.memory import check_memory
 from outtrees.errors import InvalidWeightsError
 from outtrees.trees.dense import DenseGroups
 from outtrees.trees.edges import ListedEdges
@@ -78,11 +78,9 @@ def engine_of_list(
     dense = few or len(edges.child) >= _DENSE_SHARE * edges.n_pairs
     if method == "sparse" or (method == "auto" and not dense):
         return SparseTrees(edges, roots, plan), "sparse"
-    needed, free = 8 * _DENSE_ARRAYS * edges.n_pairs, free_memory()
-    if free is not None and needed > free:
-        raise MemoryError(
-            f"the dense engine needs about {needed / 1e9:.1f} GB for {edges.n_records:,} "
-            f"records; {free / 1e9:.1f} GB are free. Use method='sparse', smaller groups, or "
-            "fewer records."
-        )
+    check_memory(
+        f"the dense engine needs, for {edges.n_records:,} records,",
+        8 * _DENSE_ARRAYS * edges.n_pairs,
+        "Use method='sparse', smaller groups, or fewer records.",
+    )
     return DenseGroups(edges, roots), "dense"

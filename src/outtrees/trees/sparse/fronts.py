@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outtrees._common.memory import free_memory
+from outtrees._common.memory import check_memory
 from outtrees.trees.sparse.components import Inner
 from outtrees.trees.weights import Ints
 
@@ -186,13 +186,11 @@ def _same_pattern(inner: Inner, earlier: Dissection) -> bool:
 
 def refuse_too_large(fronts: Fronts, n: int, arrays: int = 1) -> None:
     """Raise MemoryError if the numbers of an elimination would not fit, before allocating them."""
-    needed, free = 8 * arrays * fronts.n_numbers, free_memory()
-    if free is not None and needed > free:
-        raise MemoryError(
-            f"the possible edges join {n:,} records so closely that their elimination needs about "
-            f"{needed / 1e9:.1f} GB; {free / 1e9:.1f} GB are free. List fewer candidates for each "
-            "record, or use dates or groups that keep records apart."
-        )
+    check_memory(
+        f"the possible edges join {n:,} records so closely that their elimination needs",
+        8 * arrays * fronts.n_numbers,
+        "List fewer candidates for each record, or use dates or groups that keep records apart.",
+    )
 
 
 def _tree(

@@ -296,8 +296,8 @@ def _of_component(trees: SparseTrees, c: int) -> Floats:
     n = int(hi - lo)
     if n > _LARGEST:
         raise MemoryError(
-            f"the number of roots needs the eigenvalues of a component of {n:,} records, and that "
-            f"is done for up to {_LARGEST:,}; count the roots of sampled trees instead"
+            f"the number of roots needs the eigenvalues of a component of {n:,} records; they are "
+            f"computed for up to {_LARGEST:,}. Count the roots of sampled trees instead."
         )
     log_beta = np.full((n + 1, n + 1), -np.inf)
     edges = slice(inner.first[lo], inner.first[hi])
