@@ -123,7 +123,7 @@ def _read(dendropy: Any, text: str) -> Any:
     """
     from dendropy.dataio.nexusreader import NexusReader
 
-    class Taxa(dendropy.TaxonNamespace):  # type: ignore[misc,name-defined]
+    class Taxa(dendropy.TaxonNamespace):
         def __init__(self, *args: Any, **options: Any) -> None:
             self._found: dict[str, list[Any]] = {}
             super().__init__(*args, **options)
@@ -149,13 +149,13 @@ def _read(dendropy: Any, text: str) -> Any:
                 return None
             return found[0] if first_match_only else list(found)
 
-    class Data(dendropy.DataSet):  # type: ignore[misc,name-defined]
+    class Data(dendropy.DataSet):
         def new_taxon_namespace(self, *args: Any, **options: Any) -> Any:
             taxa = Taxa(*args, **options)
             self.add_taxon_namespace(taxa)
             return taxa
 
-    class Reader(NexusReader):  # type: ignore[misc]
+    class Reader(NexusReader):
         def _parse_charset_statement(self, *_: Any, **__: Any) -> None:
             self._nexus_tokenizer.skip_to_semicolon()
 
