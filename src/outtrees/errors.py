@@ -220,6 +220,10 @@ class RecordsError(OutTreesError, ValueError):
     """Records that cannot be read as they stand; the message names file, line and column."""
 
 
+class MissingExtraError(OutTreesError, ImportError):
+    """An optional library that is not installed; the message says how to install it."""
+
+
 class ModelFileError(OutTreesError, ValueError):
     """A model that cannot be saved, or a file that is no model, is damaged or is refused."""
 

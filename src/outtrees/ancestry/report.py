@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from outtrees import __version__
+from outtrees._common.text import short_number
 from outtrees.ancestry.columns import DateOptions
 from outtrees.ancestry.learning import waiting_means
 from outtrees.ancestry.posterior import Posterior
@@ -158,8 +159,8 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
         means = waiting_means(kernel, posterior.values[dates])
         yield Message(
             f"The waiting time from parent to child is not known: {len(means)} means from "
-            f"{means[0]:.3g} to {means[-1]:.3g} {unit} were tried, and without sequences, "
-            "distances or known parents a table says little about it. If you know it, ",
+            f"{short_number(means[0])} to {short_number(means[-1])} {unit} were tried, and without "
+            "sequences, distances or known parents a table says little about it. If you know it, ",
             *state,
             ".",
         )
@@ -167,9 +168,9 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
     mean, sd = kernel.moments
     if sd >= _WIDE * mean and kernel.law != "lognormal":
         yield Message(
-            f"The waiting time has mean {mean:.3g} and standard deviation {sd:.3g} {unit}: a "
-            f"{kernel.law} as wide as this is highest at 0, so that the latest possible parents "
-            "are preferred. Check it, or pass ",
+            f"The waiting time has mean {short_number(mean)} and standard deviation "
+            f"{short_number(sd)} {unit}: a {kernel.law} as wide as this is highest at 0, so that "
+            "the latest possible parents are preferred. Check it, or pass ",
             Option("waiting_law", "lognormal"),
             ".",
         )
@@ -192,8 +193,8 @@ def _rival_readings(posterior: Posterior, unit: str, state: tuple[Part, ...]) ->
     if differ <= _MANY_DIFFER * T:
         return
     waits = [
-        f"{table['waiting_mean'][i]:.3g} ± {table['waiting_sd'][i]:.2g} {unit} (weight "
-        f"{table['weight'][i]:.0%})"
+        f"{short_number(table['waiting_mean'][i])} ± {short_number(table['waiting_sd'][i], 2)} "
+        f"{unit} (weight {table['weight'][i]:.0%})"
         for i in (0, 1)
     ]
     yield Message(

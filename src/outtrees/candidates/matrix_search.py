@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from outtrees._common.types import Array
 from outtrees.candidates.links import Parts, linked
+from outtrees.errors import MissingExtraError
 from outtrees.models.base import Mutation
 from outtrees.models.edges import EdgeList, Ints
 
@@ -276,7 +277,7 @@ def nn_descent() -> Any:
     try:
         from pynndescent import NNDescent
     except ImportError:
-        raise ImportError(
+        raise MissingExtraError(
             "neighbours='approximate' needs PyNNDescent; install it with pip install "
             "'outtrees[neighbours]', or use neighbours='exact'"
         ) from None

@@ -375,12 +375,14 @@ def _check_dated(records: Records, options: Mapping[str, Any]) -> None:
     """Refuse waiting times where no column says when."""
     if any(column.kind == "date" for column in records.columns):
         return
+    unread = [f"{name!r} is {why}; " for name, _, why in records.roles if "called a date" in why]
     needing = ("generation_time", "waiting_mean", "waiting_sd", "waiting_law", "disease", "clock")
     for name in (*needing, "date_uncertainty"):
         if options[name]:
             raise CommandError(
-                f"--{name.replace('_', '-')} needs dates, but no column holds any; name one with "
-                f"--date (columns: {', '.join(map(repr, _named(records)))})"
+                f"--{name.replace('_', '-')} needs dates, but no column holds any; "
+                f"{''.join(unread[:1])}name one with --date (columns: "
+                f"{', '.join(map(repr, _named(records)))})"
             )
 
 

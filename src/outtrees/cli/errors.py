@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from outtrees.errors import Message, Option, message_of
+from outtrees.errors import Message, MissingExtraError, Option, message_of
 
 # The options of commands that are arguments of the library under another name.
 _RENAMED = {
@@ -55,7 +55,7 @@ def exit_code(error: BaseException) -> int:
         ((click.Abort, KeyboardInterrupt), 130),
         (MemoryError, 4),
         (OSError, 3),
-        (ValueError, 2),
+        ((ValueError, MissingExtraError), 2),
     ):
         if isinstance(error, kinds):
             return code

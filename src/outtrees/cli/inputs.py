@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _CLOSELY = 0.9  # a rank correlation with dates that makes whole numbers suspicious
 _UNKNOWN_MARKS = {-9.0, -99.0, -999.0, -9999.0}
+_UNKNOWN_WORDS = {
+    *("unknown", "unk", "not known", "not available", "not applicable", "n.a.", "none", "missing"),
+    *("not recorded", "not attributed", "unspecified", "undetermined", "-", "--"),
+}
 _LONGEST = 100_000  # units; a table is short, and a time such as 20200305 is a date
 
 
@@ -140,6 +145,12 @@ def tell_records(screen: Screen, records: Records) -> None:
                 f"column {column.name!r}: {mark:g} is its only negative value; if it means "
                 f"unknown, pass --na {mark:g}"
             )
+        for word in column.levels or () if column.kind in ("categorical", "label") else ():
+            if word.lower() in _UNKNOWN_WORDS:
+                screen.warn(
+                    f"column {column.name!r}: {word!r} counts as a value like others; if it means "
+                    f"that nothing is known, pass --na {shlex.quote(word)}"
+                )
         if column.kind == "sequence" and column.n_missing:
             screen.say(
                 f"{counted(column.n_missing, 'record')} without a sequence: all sites of "

@@ -15,6 +15,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outtrees.errors import MissingExtraError
+
 # Letters, digits and dots need no quotation marks anywhere; an underscore would become a blank.
 _BARE = re.compile(r"[^\W_][^\W_.]*(?:\.[^\W_]+)*")
 
@@ -346,7 +348,7 @@ def to_networkx(
     try:
         import networkx
     except ImportError:
-        raise ImportError("to_networkx needs networkx; pip install networkx") from None
+        raise MissingExtraError("to_networkx needs networkx; pip install networkx") from None
     tree = check_tree(ids, parents, supports, dates)
     graph = networkx.DiGraph()
     for record, name in enumerate(tree.ids):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from joblib import Parallel, parallel_config
 from joblib._dask import DaskDistributedBackend
 
+from outtrees.errors import MissingExtraError
 from outtrees.parallel.units import Outcome, Shared, one_line
 
 _CONNECT_SECONDS = 10
@@ -128,7 +129,7 @@ def connected(address: str) -> Iterator[Any]:
     try:
         import distributed
     except ImportError:
-        raise ImportError(
+        raise MissingExtraError(
             f"scheduler={address!r} needs Dask; install it with pip install 'outtrees[dask]'"
         ) from None
     try:

@@ -23,6 +23,16 @@ _ISO = re.compile(
     re.ASCII,
 )
 _WRITTEN = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})", re.ASCII)  # 5.3.2020 or 3/5/2020
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july", "august", "september"),
+    *("october", "november", "december"),
+)
+# 5 Mar 2020, 05-March-2020, Mar 5, 2020
+_NAMED = re.compile(
+    r"(?P<day>\d{1,2})[ .-]+(?P<month>[a-z]{3,9})[ .,-]+(?P<year>\d{4})"
+    r"|(?P<month_>[a-z]{3,9})[ .]+(?P<day_>\d{1,2}),? +(?P<year_>\d{4})",
+    re.ASCII | re.IGNORECASE,
+)
 # 2009–2013, 2020-03-05/2020-03-09, 2020-03-05 to 2020-03-09
 _RANGE = re.compile(r"(\d{4})\s*-\s*(\d{4})|(\S+)\s*(?:/|–|—|\bto\b)\s*(\S+)", re.ASCII)
 _YEARS = (1500, 2100)  # whole numbers between are years, where the name says when
@@ -47,10 +57,34 @@ def look_like_dates(cells: list[str], present: list[int]) -> bool:
     for row in present:
         cell = _exact_part(cells[row])[0]
         iso = _ISO.fullmatch(cell)
-        if iso is None and not _WRITTEN.fullmatch(cell) and _ends(cell) is None:
+        if iso is None and not is_date(cell):
             return False
         full = full or iso is None or iso["month"] is not None
     return full
+
+
+def is_date(cell: str) -> bool:
+    """Return whether a cell is written as a calendar date.
+
+    Examples
+    --------
+    >>> [is_date(cell) for cell in ("2020-03-05", "5 Mar 2020", "2009–2013", "05.03.20")]
+    [True, True, True, False]
+    """
+    cell = _exact_part(cell)[0]
+    if _ISO.fullmatch(cell) or _WRITTEN.fullmatch(cell) or _ends(cell) is not None:
+        return True
+    return _by_name(cell) is not None
+
+
+def _by_name(cell: str) -> tuple[int, int, int] | None:
+    """Return year, month and day of a date whose month is an English word, None if it is none."""
+    found = _NAMED.fullmatch(cell)
+    if found is None:
+        return None
+    day, month, year = (found[name] or found[f"{name}_"] for name in ("day", "month", "year"))
+    months = [m for m, name in enumerate(_MONTHS, start=1) if name.startswith(month.lower())]
+    return (int(year), months[0], int(day)) if months else None
 
 
 def are_years(cells: Iterable[str]) -> bool:
@@ -75,6 +109,7 @@ def read_dates(
       are both within (beside other calendar dates, or if the name of the column says when, such
       as year or date_copied; other columns of bare years are numbers);
     - 2009–2013 or 2020-03-05/2020-03-09: the middle, ± half of the range;
+    - 5 Mar 2020, 05-March-2020 or March 5, 2020, with English months;
     - 05.03.2020 or 05/03/2020, if over the whole column some day above 12, or day = month
       throughout, shows which is which, or else `day_first` says it.
 
@@ -144,6 +179,9 @@ def _days(cell: str, day_first: bool | None) -> tuple[float, float]:
         one, two, year = int(written[1]), int(written[3]), int(written[4])
         day, month = (one, two) if day_first else (two, one)
         return float(date(year, month, day).toordinal() - _EPOCH), 0.0
+    by_name = _by_name(cell)
+    if by_name is not None:
+        return float(date(*by_name).toordinal() - _EPOCH), 0.0
     iso = _ISO.fullmatch(cell)
     if iso is None:
         ends = _ends(cell)

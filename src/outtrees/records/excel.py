@@ -7,7 +7,7 @@ import zipfile
 from typing import Any
 
 from outtrees._common.files import size_text
-from outtrees.errors import Option, RecordsError
+from outtrees.errors import MissingExtraError, Option, RecordsError
 from outtrees.records.column import first_ten, quoted, shown
 from outtrees.records.files import HARMLESS, LARGEST_RATIO, ZIP, Source
 from outtrees.records.frames import CELL_BYTES, cell_text
@@ -31,7 +31,7 @@ def read_excel(source: Source, sheet: str | None, max_bytes: int) -> Table:
     try:
         import openpyxl
     except ImportError:
-        raise ImportError(
+        raise MissingExtraError(
             f"{source.name} is a spreadsheet, which needs openpyxl; install it (pip install "
             "'outtrees[excel]'), or save the table as CSV"
         ) from None

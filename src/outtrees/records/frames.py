@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from outtrees._common.files import size_text
-from outtrees.errors import Option, RecordsError
+from outtrees.errors import MissingExtraError, Option, RecordsError
 from outtrees.records.column import quoted, shown
 from outtrees.records.files import Source
 from outtrees.records.table import Table, check_names
@@ -119,7 +119,7 @@ def _read_parquet_with_polars(source: Source, max_bytes: int) -> Table:
     try:
         import polars
     except ImportError:
-        raise ImportError(
+        raise MissingExtraError(
             f"{source.name} is a Parquet file, which needs pyarrow or polars; install one of "
             "them (pip install pyarrow), or save the table as CSV"
         ) from None

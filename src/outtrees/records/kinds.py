@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outtrees.records.column import Column, quoted
-from outtrees.records.dates import are_years, look_like_dates, read_dates
+from outtrees.records.dates import are_years, is_date, look_like_dates, read_dates
 from outtrees.records.names import names_age, names_date, names_units
 from outtrees.records.numbers import as_numbers, first_not, is_number
 from outtrees.records.sequences import align, looks_like_dna
@@ -15,6 +15,7 @@ _FEW = 5  # so many different whole numbers, if they recur, are categories
 _LARGEST_COUNT = 30  # beyond, a Gaussian fits counts and whatever else whole numbers may be
 _SOME = 0.1  # so many of the cells of a household or a ward share their value with another
 _LONG_CODE = 9  # digits; quantities are seldom written so exactly, codes of places are
+_LONG_UNIQUE, _ENOUGH = 8, 10  # digits of numbers that all differ, such as passports; how many
 
 
 def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, str]:
@@ -54,6 +55,10 @@ def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, st
         return _number_kind(name, different, recur, some)
     if looks_like_dna(different):
         return "sequence", "DNA of one length"
+    if names_date(name):
+        odd = [cell for cell in different if not is_date(cell)]
+        if sum(any(c.isdigit() for c in cell) for cell in different) > len(different) / 2:
+            return "ignore", f"called a date, but {quoted(odd[0])} is not written as 2020-03-05"
     if recur or (some and names_units(name)):
         return "categorical", f"text, {len(different)} values that recur"
     return "ignore", f"text, {len(different)} values that hardly recur"
@@ -67,7 +72,7 @@ def _number_kind(name: str, cells: list[str], recur: bool, some: bool) -> tuple[
         return "continuous", "numbers with decimals"
     if names_age(name) and len(values) > 2:
         return "continuous", "whole numbers, called an age"
-    code = "written as codes" if _are_codes(cells) else ""
+    code = "written as codes" if _are_codes(cells, unique=not some) else ""
     if names_units(name):
         code = f"called {name}"
     if code and some:
@@ -84,13 +89,17 @@ def _number_kind(name: str, cells: list[str], recur: bool, some: bool) -> tuple[
     return "continuous", f"whole numbers, some above {_LARGEST_COUNT}"
 
 
-def _are_codes(cells: list[str]) -> bool:
-    """Return whether whole numbers are written as nobody writes quantities."""
+def _are_codes(cells: list[str], unique: bool) -> bool:
+    """Return whether whole numbers are written as nobody writes quantities.
+
+    Those that do not recur need fewer digits for that.
+    """
     if not all(cell.isdigit() for cell in cells):
         return False
     sizes = {len(cell) for cell in cells}
     padded = any(cell.startswith("0") and len(cell) > 1 for cell in cells)
-    return len(sizes) == 1 and (padded or min(sizes) >= _LONG_CODE)
+    long = _LONG_UNIQUE if unique and len(cells) >= _ENOUGH else _LONG_CODE
+    return len(sizes) == 1 and (padded or min(sizes) >= long)
 
 
 def make_column(

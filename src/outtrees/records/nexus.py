@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from outtrees.errors import RecordsError
+from outtrees.errors import MissingExtraError, RecordsError
 from outtrees.records.column import Column, first_ten, quoted, shown
 from outtrees.records.files import Source
 from outtrees.records.sequences import align
@@ -64,7 +64,7 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
     try:
         import dendropy
     except ImportError:
-        raise ImportError(
+        raise MissingExtraError(
             f"{source.name} is a NEXUS file, which needs dendropy; pip install dendropy"
         ) from None
     text = source.text(encoding)

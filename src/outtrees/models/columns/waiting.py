@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, log_ndtr
 
+from outtrees._common.text import short_number
 from outtrees.models.column import Array, CellKernel, Index
 from outtrees.models.columns.gamma_tails import log_tails
 from outtrees.models.quick import Gaps
@@ -303,10 +304,12 @@ class Waiting(CellKernel):
         """Return the waiting time's mean and standard deviation."""
         if self.table is not None:
             mean = float(np.arange(len(self._chances)) @ self._chances)
-            return f"a child comes {mean:.3g} units of time after its parent on average (as given)"
+            wait = short_number(mean)
+            return f"a child comes {wait} units of time after its parent on average (as given)"
         mean = np.exp(self.log_mean)
         sd = mean / np.exp(self.log_shape / 2)
-        return f"a child comes {mean:.3g} ± {sd:.2g} units of time after its parent"
+        wait = f"{short_number(mean)} ± {short_number(sd, 2)}"
+        return f"a child comes {wait} units of time after its parent"
 
 
 class _Gamma(NamedTuple):
