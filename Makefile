@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 UNUSED := tests|pip|setuptools|pkg_resources|mypy|mypyc|selenium|trio|pygments|fontTools
 
-.PHONY: demo test test-all pytest smoke lint style types bench kills paper clean
+.PHONY: demo test test-all pytest smoke lint style types bench kills fuzz paper clean
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -54,6 +54,11 @@ smoke: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/density_cost.py
+
+# Made-up cases: files, names, command lines, and whatever else is in tests/fuzz. SECONDS for each test.
+SECONDS ?= 60
+fuzz: $(READY)
+	OPENBLAS_NUM_THREADS=1 OUTTREES_FUZZ_SECONDS=$(SECONDS) $(BIN)/pytest --quiet tests/fuzz
 
 # Processes killed at every write and at random moments, 5,000 times and more. Some minutes.
 kills: $(READY)

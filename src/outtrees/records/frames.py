@@ -31,10 +31,12 @@ def read_parquet(source: Source, max_bytes: int) -> Table:
         import pyarrow.parquet as parquet
     except ImportError:
         return _read_parquet_with_polars(source, max_bytes)
-    from pyarrow import ArrowException
+    from pyarrow import ArrowException, BufferReader
 
     try:
-        file = parquet.ParquetFile(io.BytesIO(source.data))
+        # Bytes that Arrow holds itself, read by this thread alone: of a damaged file, a thread that
+        # reads ahead may go on after the reader is gone, and take the process with it.
+        file = parquet.ParquetFile(BufferReader(source.data), pre_buffer=False)
         metadata = file.metadata
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         _check_size(
@@ -47,7 +49,7 @@ def read_parquet(source: Source, max_bytes: int) -> Table:
         texts = _check_types(source, file.schema_arrow)
         # As codes into the texts that differ, which take the room that they take in the file.
         file = parquet.ParquetFile(
-            io.BytesIO(source.data), metadata=metadata, read_dictionary=texts
+            BufferReader(source.data), metadata=metadata, read_dictionary=texts, pre_buffer=False
         )
         frame = file.read(use_threads=False)
         letters = sum(_letters(frame.column(name)) for name in texts)
