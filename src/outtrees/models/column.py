@@ -178,8 +178,8 @@ class CellKernel(ColumnKernel):
     def pairs(self, children: Array, parents: Array, child: Index, parent: Index) -> CellPairs:
         """Return the distinct pairs of cells, and which one each edge joins."""
         x, y = children[child], parents[parent]
-        child_known = ~np.isnan(x).any(axis=1)
-        both = child_known & ~np.isnan(y).any(axis=1)
+        child_known = np.asarray(~np.isnan(x).any(axis=1))
+        both = np.asarray(child_known & ~np.isnan(y).any(axis=1))
         cells, place = distinct(self._joined(x[both], y[both]))
         alone, alone_place = distinct(x[child_known & ~both])
         return CellPairs(

@@ -38,7 +38,7 @@ def restrict(matrix: Array, kind: str) -> Array:
 def cholesky(cov: Array, name: str) -> Array:
     """Return the lower Cholesky factor, or say which covariance is not positive definite."""
     try:
-        return np.linalg.cholesky(cov)
+        return np.asarray(np.linalg.cholesky(cov), dtype=np.float64)
     except np.linalg.LinAlgError as error:
         raise ValueError(
             f"{name} is expected to be positive definite, but it is singular (constant, duplicated "

@@ -68,7 +68,8 @@ class EdgeList:
 
     def by_child(self, weight: Array) -> Array:
         """Return the sum of each child's weights, (T,)."""
-        return np.bincount(self.child, weights=weight, minlength=self.n_records)
+        total = np.bincount(self.child, weights=weight, minlength=self.n_records)
+        return np.asarray(total, dtype=np.float64)
 
 
 def check_edges(child: ArrayLike, parent: ArrayLike, n_records: int, owner: str) -> None:

@@ -30,7 +30,7 @@ class Mixed(Change):
     """
 
     _family: ClassVar[type]  # what components are
-    _gaussian: ClassVar[type]  # the family's Gaussian, of which default components are made
+    _gaussian: ClassVar[Any]  # the family's Gaussian, of which default components are made
     components: Any
     n_iid: int
     n_local: int
@@ -384,9 +384,10 @@ class MixtureMutation(Mixed, Mutation):
             bound = excess * _share(log_weight + log_part, log_e)
             free = part._log_anywhere(X)
             if free is not None:
-                nothing = anywhere is None or log_f is None  # all such parts have weight zero
-                share = 0.0 * free if nothing else _share(log_weight + free, log_f)
-                free = share if nothing else anywhere * share
+                if anywhere is None or log_f is None:  # all such parts have weight zero
+                    free = 0.0 * free
+                else:
+                    free = anywhere * _share(log_weight + free, log_f)
             shares.append((bound, free))
         sums = [float(b.sum()) + (0.0 if f is None else float(f.sum())) for b, f in shares]
         return shares, sums

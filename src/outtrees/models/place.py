@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import gammaln
 
-from outtrees.models.column import Array, CellKernel, Index, rounding, typical_variance
+from outtrees._common.types import Array
+from outtrees.models.column import CellKernel, Index, rounding, typical_variance
 from outtrees.models.quick import Metric, normal_constant
 
 _PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column

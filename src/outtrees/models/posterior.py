@@ -16,6 +16,7 @@ from outtrees._common.arguments import check_count, check_edge_marginals
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.base import Change, Mutation
+from outtrees.models.covariance import cholesky
 
 
 class Posterior(Change):
@@ -205,7 +206,7 @@ class PointPosterior(Posterior):
             pilot = pilot._refit(X, _likely_parents(pilot, X))
         W = _likely_parents(pilot, X)
         centre, middle = started.params, pilot.params
-        factor = _WIDER * np.linalg.cholesky(_curvature(pilot, X, W))
+        factor = _WIDER * cholesky(_curvature(pilot, X, W), "the spread of the points")
         # Evenly spread instead of random: fewer points do, and a start is the same every time.
         normal = norm.ppf(qmc.Halton(len(centre), scramble=True, rng=0).random(self.n_points))
         anywhere = np.arange(self.n_points) < _ANYWHERE * self.n_points

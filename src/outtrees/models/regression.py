@@ -384,7 +384,7 @@ class RegressionPosterior(Posterior):
 
     def _with_statistics(self, statistics: Array) -> Self:
         prior: GaussianPrior = self.prior_
-        held = replace(self, statistics_=statistics)
+        held = replace(self, statistics_=statistics)  # type: ignore[type-var]  # a dataclass
         N, yy, yz, zz = held._moments()
         if prior.noise.dof + N <= 0 or N < -1e-6:
             raise ValueError(f"{type(self).__name__} expects a weight >= 0, but got {N:g}.")
@@ -401,7 +401,7 @@ class RegressionPosterior(Posterior):
         cov_.cholesky(scatter, "the posterior scatter")  # refuses what is no posterior
         cov_.cholesky(K, "the posterior precision of the transition")
         noise = InverseWishart(self.covariance, prior.noise.dof + N, scatter)
-        return replace(held, coefficients=B, gram=K, noise=noise)
+        return replace(held, coefficients=B, gram=K, noise=noise)  # type: ignore[type-var]  # a dataclass
 
     # Densities ---------------------------------------------------------------------------------
 

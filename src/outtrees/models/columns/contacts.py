@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
-from outtrees.models.column import Array, ColumnKernel, Index, logit, share_of
+from outtrees._common.types import Array
+from outtrees.models.column import ColumnKernel, Index, logit, share_of
 
 _SPREAD = 2.0  # standard deviation of the logit of the share, beforehand, about 0
 _PSEUDO = 0.5  # pairs with and without a contact, added to those that there are

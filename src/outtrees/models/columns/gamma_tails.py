@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln
 
-from outtrees.models.column import Array
+from outtrees._common.types import Array
 
 _FAR = 1e-290  # below this a double begins to lose digits of a tail
 _LEVELS = 60  # of the continued fraction; so far out each gains more than a digit

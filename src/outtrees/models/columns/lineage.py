@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from outtrees.models.column import Array, ColumnKernel, Index, logit, share_of
+from outtrees._common.types import Array
+from outtrees.models.column import ColumnKernel, Index, logit, share_of
 from outtrees.models.columns.matrices import GivenWeights
 from outtrees.models.columns.waiting import Waiting
 from outtrees.models.edges import chunks
@@ -211,7 +212,9 @@ class Lineage:
         which takes memory for columns × links × edges.
         """
         known: dict[tuple[int, int, int, int], Any] | None = {} if remember else None
-        K, alone, shares = self.generations, [], []
+        K = self.generations
+        alone: list[Array] = []
+        shares: list[Array | None] = []
         for c, (kernel, cells) in enumerate(zip(self.kernels, values, strict=True)):
             if contrast is None or c not in self.contrasted:
                 alone.append(np.tile(kernel.log_alone(cells), (K, 1)))

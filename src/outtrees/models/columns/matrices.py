@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from outtrees.models.column import Array, ColumnKernel, Index
+from outtrees._common.types import Array
+from outtrees.models.column import ColumnKernel, Index
 
 
 @dataclass(frozen=True, eq=False)

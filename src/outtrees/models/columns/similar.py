@@ -17,7 +17,7 @@ _PAIRS_AT_ONCE = 200_000
 class Similar(NamedTuple):
     """The most similar other sequences of each one."""
 
-    index: NDArray[np.int32]  # (m, k), −1 where fewer were found
+    index: NDArray[np.int32]  # type: ignore[assignment]  # tuple.index is not needed; (m, k), −1 where fewer were found
     differing: NDArray[np.float32]  # (m, k), sites that differ, scaled to the whole length
 
 

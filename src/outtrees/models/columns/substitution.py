@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.types import Array
 from outtrees.models.column import (
-    Array,
     ColumnKernel,
     Index,
     differences,
     logit,
     share_of,
 )
-from outtrees.models.columns.unknown_sites import MISSING, UnknownSites
+from outtrees.models.columns.similar import MISSING
+from outtrees.models.columns.unknown_sites import UnknownSites
 from outtrees.models.edges import chunks
 from outtrees.models.quick import Sites
 

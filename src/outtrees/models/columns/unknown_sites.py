@@ -118,4 +118,4 @@ class UnknownSites:
             votes, total = votes - own, total - own
         overall = (count + _PSEUDO) / (counted + _PSEUDO * len(self._counts))
         log_share = np.log((_ALL * overall + votes) / (_ALL + total))
-        return np.bincount(edge, log_share, minlength=len(parent))
+        return np.asarray(np.bincount(edge, log_share, minlength=len(parent)), dtype=np.float64)

@@ -12,7 +12,8 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, log_ndtr
 
 from outtrees._common.text import short_number
-from outtrees.models.column import Array, CellKernel, Index
+from outtrees._common.types import Array
+from outtrees.models.column import CellKernel, Index
 from outtrees.models.columns.gamma_tails import log_tails
 from outtrees.models.quick import Gaps
 
@@ -278,8 +279,11 @@ class Waiting(CellKernel):
             cells[0, 0] = 1e-3 * step  # children at time 0 itself are impossible
         still = np.column_stack([cells[:, :2], np.ones(len(times))])
         links = range(1, generations + 1)
+        start, end, width = values.T[:3]
         return Gaps(
-            *values.T[:3],
+            start,
+            end,
+            width,
             values[:, _OPEN] > 0,
             np.array([self._log_waits(cells, k) for k in links]),
             np.array([self._log_waits(still, k) for k in links]),
