@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from outtrees import BayesianOutTree, OutTreeClassifier, OutTreeDensity, OutTreeImputer
+from outtrees import Ancestry, BayesianOutTree, OutTreeClassifier, OutTreeDensity, OutTreeImputer
 from outtrees.imputation.model import hidden_model
 from outtrees.io import load, save
 from outtrees.models import (
@@ -192,6 +192,25 @@ def test_points_stand_for_the_posterior(kind):
     found = weights @ q.params_[:, 0]
     assert abs(found - mean) < 0.2 * spread
     assert np.sqrt(weights @ (q.params_[:, 0] - found) ** 2) == pytest.approx(spread, rel=0.2)
+
+
+@each(COLUMNS)
+def test_ancestry(kind):
+    """A table with a column of the kind: supports are probabilities, and clans stay apart."""
+    table = {"case": [f"c{t}" for t in range(T)], "what": kind.X[:, 0]}
+    kinds = {"what": {"sticky": "categorical", "counts": "count"}.get(kind.name, "continuous")}
+    kernels = {"what": kind.mutation.kernel}
+    options = {"id": "case", "kinds": kinds, "random_state": 0}
+    model = Ancestry(**options, kernels=kernels).fit(table)
+    found = {type(kernel) for kernel in model.lineage_.kernels}
+    assert type(kind.mutation.kernel) in found
+    rows = [row for row in model.parents(0.0).rows() if row[1]]
+    own = sum(row[2] for row in rows if (int(row[0][1:]) - int(row[1][1:])) % 2 == 0)
+    total = sum(row[2] for row in rows)
+    assert total <= T
+    assert own > 0.6 * total  # less than half, if the column said nothing: 11 of 23 others
+    with pytest.raises(ValueError, match=r"kernels must name columns .* got 'when'"):
+        Ancestry(**options, kernels={"when": kind.mutation.kernel}).fit(table)
 
 
 @each(COLUMNS)

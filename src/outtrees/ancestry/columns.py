@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,13 +52,20 @@ class DateOptions(NamedTuple):
 
 
 def model_columns(
-    records: Records, dates: DateOptions, *, clock: bool, group_spread: bool, substitution: str
+    records: Records,
+    dates: DateOptions,
+    *,
+    clock: bool,
+    group_spread: bool,
+    substitution: str,
+    kernels: Mapping[str, ColumnKernel] | None = None,
 ) -> list[ModelColumn]:
     """Return the kernel and the cells of every column that takes part.
 
     Numbers revert, places drift, categories and labels stick, counts are thinned,
-    sequences are substituted, and children wait.
+    sequences are substituted, and children wait, unless `kernels` says otherwise.
     """
+    given = _checked_kernels(records, kernels or {})
     date = _main_date(records, dates)
     has_dates = date is not None
     if group_spread:
@@ -95,6 +103,7 @@ def model_columns(
             kernel, values = Substitution(levels, model), column.values
         else:
             kernel, values = Sticky(tuple(column.levels or ())), column.values
+        kernel = given.get(column.name, kernel)
         if np.isnan(values).all():
             raise RecordsError(
                 f"column {column.name!r} has no value at all; fill it or ignore it (",
@@ -104,6 +113,20 @@ def model_columns(
             )
         result.append(ModelColumn(column.name, kernel, values))
     return result
+
+
+def _checked_kernels(
+    records: Records, kernels: Mapping[str, ColumnKernel]
+) -> Mapping[str, ColumnKernel]:
+    free = [c.name for c in records.columns if c.kind not in ("date", "sequence")]
+    for name in kernels:
+        if name not in free:
+            raise RecordsError(
+                f"kernels must name columns that are neither dates nor sequences; got {name!r}. "
+                f"Choose among {', '.join(free)}.",
+                column=name,
+            )
+    return kernels
 
 
 def _check_group_spread(records: Records) -> None:

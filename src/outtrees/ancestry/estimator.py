@@ -43,7 +43,7 @@ from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsE
 from outtrees.inference.validation import check_params
 from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
 from outtrees.io.tables import Table
-from outtrees.models.columns import Lineage
+from outtrees.models.columns import ColumnKernel, Lineage
 from outtrees.records import Records, read_records
 from outtrees.records.contacts import ContactList, StayList, read_contacts, read_stays
 from outtrees.records.evidence import as_evidence
@@ -104,6 +104,9 @@ class Ancestry(BaseEstimator):
         Whether each group has its own spread of places, held near what all have in common. Needs
         columns of groups and of places.
     substitution : {"JC69", "K80"}
+    kernels : mapping of str to ColumnKernel, optional
+        From a column to how it changes, instead of what its kind says: for kinds of your own. Dates
+        and sequences keep theirs.
     root : str, optional
         The identity of the known root.
     known_parents : mapping of str to str, optional
@@ -194,6 +197,7 @@ class Ancestry(BaseEstimator):
         "clock": ["boolean"],
         "group_spread": ["boolean"],
         "substitution": [StrOptions({"JC69", "K80"})],
+        "kernels": [dict, None],
         "root": [str, Integral, None],
         "known_parents": [dict, None],
         "forbidden": ["array-like", list, None],
@@ -228,6 +232,7 @@ class Ancestry(BaseEstimator):
         clock: bool = False,
         group_spread: bool = False,
         substitution: str = "JC69",
+        kernels: Mapping[str, ColumnKernel] | None = None,
         root: str | None = None,
         known_parents: Mapping[str, str | None] | None = None,
         forbidden: Iterable[tuple[str, str]] | None = None,
@@ -258,6 +263,7 @@ class Ancestry(BaseEstimator):
         self.clock = clock
         self.group_spread = group_spread
         self.substitution = substitution
+        self.kernels = kernels
         self.root = root
         self.known_parents = known_parents
         self.forbidden = forbidden
@@ -542,6 +548,7 @@ class Ancestry(BaseEstimator):
             clock=self.clock,
             group_spread=self.group_spread,
             substitution=self.substitution,
+            kernels=getattr(self, "kernels", None),  # models of earlier versions lack it
         )
         for name, given in (("distances", distances), ("log_weights", log_weights)):
             if given is not None:
