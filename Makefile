@@ -51,6 +51,18 @@ test-all: lint
 smoke: $(READY)
 	$(PYTEST) src/outtrees tests/io tests/test_readme.py tests/test_old_names.py
 
+# Random cases against slow twins: so many for each test; what fails is kept in .hypothesis.
+fuzz: $(READY)
+	OUTTREES_FUZZ=$${OUTTREES_FUZZ:-2000} $(PYTEST) tests/fuzz
+
+# How often promises of supports and intervals are kept, in simulations.
+calibration: $(READY)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibration_table.py
+
+# Edits of the code that no test notices.
+mutants: $(READY)
+	$(BIN)/python benchmarks/mutants.py
+
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/density_cost.py

@@ -107,3 +107,13 @@ def test_bytes_reach_the_disk_before_the_name(tmp_path, monkeypatch):
         monkeypatch.setattr(os, name, noted)
     write_atomically(tmp_path / "x", "abc")
     assert done == ["write", "fsync", "replace"]
+
+
+def test_what_takes_a_files_place_is_on_the_disk(tmp_path, monkeypatch):
+    """Else a power cut could leave the name of the new file with nothing in it."""
+    done = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: done.append("fsync") or fsync(file))
+    monkeypatch.setattr(os, "replace", lambda *ends: done.append("replace") or replace(*ends))
+    write_atomically(tmp_path / "x", "whole")
+    assert done[:2] == ["fsync", "replace"]

@@ -164,6 +164,15 @@ def test_a_folder_of_another_run_is_refused(tmp_path, data, settings, seed, said
     assert files(tmp_path) == before
 
 
+def test_a_folder_of_another_format_is_refused(tmp_path):
+    RunFolder(tmp_path, "data", {}, seed=0)
+    file = tmp_path / "run.json"
+    about = json.loads(file.read_text())
+    file.write_text(json.dumps({**about, "format": about["format"] + 1}))
+    with pytest.raises(OutTreesError, match=r"holds another run \(format was \d+ and is \d+\)"):
+        RunFolder(tmp_path, "data", {})
+
+
 @pytest.mark.parametrize("left", [(), (".",), ("units",)])
 def test_a_run_killed_before_it_had_a_name_begins_again(tmp_path, left):
     for name in left:

@@ -28,6 +28,7 @@ def with_entry(value):
         (np.zeros((3, 3), complex), None, "real numbers; got dtype complex128"),
         ([["a", "b"], ["c", "d"]], None, "real numbers; got dtype"),
         (with_entry(-1e300), None, "span 1e\\+300, too wide for 3 records"),
+        (with_entry(-1e300), [1e300, 0.0, 0.0], "span 2e\\+300, too wide for 3 records"),
         (np.zeros((2, 2)), [0, -1e300], "span 1e\\+300"),
     ],
 )

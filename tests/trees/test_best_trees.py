@@ -120,3 +120,14 @@ def test_ties_list_every_tree_once(engine, roots, seed):
     )
     expected = np.sort(slow.log_weights - slow.log_z)[::-1]
     np.testing.assert_allclose([tree.log_prob for tree in found], expected, rtol=0, atol=1e-12)
+
+
+def test_ties_are_served_in_the_order_they_were_found():
+    """So that the same weights give the same list on every machine, and longer lists go on."""
+    dist = OutTreeDistribution(np.zeros((3, 3)))
+    found = [tuple(tree.parents.tolist()) for tree in dist.best(9)]
+    assert found == [
+        *((-1, 0, 0), (1, -1, 0), (2, 0, -1), (-1, 2, 0), (1, 2, -1)),
+        *((1, -1, 1), (-1, 0, 1), (2, 2, -1), (2, -1, 1)),
+    ]
+    assert [tuple(tree.parents.tolist()) for tree in dist.best(4)] == found[:4]

@@ -367,6 +367,7 @@ def test_from_candidates_refuses(arguments, message):
         ({"log_weight": [0.0, np.inf, 0.0]}, r"log_weight\[1\] is inf; every log-weight must be"),
         ({"log_root": [0.0, np.nan, 0.0]}, r"log_root\[1\] is nan"),
         ({"log_weight": [0.0, 1e15, 0.0]}, r"span 1e\+15, too wide for 3 records"),
+        ({"log_weight": [-1e15, 1e15, 0.0]}, r"span 2e\+15, too wide for 3 records"),
         ({"child": [1, 2, 2], "parent": [0, 0, 0]}, "0 → 2 is listed several times"),
         ({"parent": [0, 0, 5]}, r"parent must hold records 0 … 2; got 5"),
         ({"child": [1, -1, 2]}, r"child must hold records 0 … 2; got -1"),

@@ -60,6 +60,7 @@ def test_only_the_pages_own_code_may_run():
     assert "unsafe" not in policy
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["img-src"] == "data:"
+    assert rules["base-uri"] == rules["form-action"] == "'none'"
     digests = {
         kind: {
             f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

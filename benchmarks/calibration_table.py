@@ -1,0 +1,100 @@
+"""Claim: supports, label probabilities and intervals are true as often as they say.
+
+Simulation-based calibration of three faces; `make calibration` prints the table. Records come from
+the model with parameters drawn anew each time, so a promise that does not hold is a defect or the
+price of an approximation: BayesianOutTree's factors ignore that trees and parameters depend on each
+other.
+
+    python benchmarks/calibration_table.py [n_outbreaks] [n_walks]
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from itertools import pairwise
+
+import numpy as np
+
+from outtrees import Ancestry, BayesianOutTree
+from outtrees.datasets import make_out_tree, make_outbreak
+from outtrees.models import GaussianMutation
+
+BINS = [0.0, 0.5, 0.8, 0.95, 0.99, 1.0 + 1e-9]
+
+
+def outbreak_supports(n: int, n_introductions: int = 2) -> list[tuple[float, bool]]:
+    """Return (support, whether true) of the best parent of each case, no sequences, wait given."""
+    result = []
+    for seed in range(n):
+        made = make_outbreak(20, n_introductions=n_introductions, n_sites=1, random_state=seed)
+        table = {name: made.table[name] for name in ("case", "onset", "ward")}
+        model = Ancestry(id="case", roots="any", waiting_mean=5.0, waiting_sd=2.0).fit(table)
+        found = model.parents(0.0)
+        for child, parent, support, rank in zip(
+            found["child"], found["parent"], found["support"], found["rank"], strict=True
+        ):
+            if rank == 1:
+                result.append((support, made.infectors[child] == parent))
+    return result
+
+
+def walk_answers(n: int) -> tuple[list[tuple[float, bool]], dict[str, float], list[float]]:
+    """Return edges of BayesianOutTree on Gaussian walks of 20 records, and what intervals cover."""
+    edges, covered, shares = [], {"offset": [], "mutation_cov": []}, []
+    truth = GaussianMutation(
+        transition="identity",
+        fit_offset=True,
+        root_mean=np.zeros(2),
+        root_cov=np.eye(2),
+        transition_matrix=np.eye(2),
+        offset=np.array([0.5, 0.0]),
+        mutation_cov=0.25 * np.eye(2),
+    )
+    for seed in range(n):
+        X, parents = make_out_tree(20, truth, seed)
+        model = BayesianOutTree("gaussian", random_state=0).fit(X)
+        marginals = model.edge_marginals_
+        best = marginals.argmax(axis=1)
+        edges += [
+            (float(marginals[u, best[u]]), bool(best[u] == parents[u]))
+            for u in range(len(X))
+            if marginals[u, best[u]] > model.root_marginals_[u]
+        ]
+        weights = model.importance(100, random_state=0).weights
+        shares.append(float(1 / (weights**2).sum() / len(weights)))
+        low, _, high = model.credible_intervals(0.9, 300, random_state=0)["offset"]
+        covered["offset"] += list((low <= truth.offset) & (truth.offset <= high))
+        low, _, high = model.credible_intervals(0.9, 300, random_state=0)["mutation_cov"]
+        inside = (low <= truth.mutation_cov) & (truth.mutation_cov <= high)
+        covered["mutation_cov"] += list(inside[np.triu_indices(2)])
+    return edges, {name: float(np.mean(values)) for name, values in covered.items()}, shares
+
+
+def show(name: str, pairs: list[tuple[float, bool]]) -> None:
+    """Print how often promises of each size were kept."""
+    promised = np.array([p for p, _ in pairs])
+    true = np.array([t for _, t in pairs], dtype=float)
+    for low, high in pairwise(BINS):
+        here = (promised >= low) & (promised < high)
+        if here.any():
+            error = np.sqrt(true[here].mean() * (1 - true[here].mean()) / here.sum())
+            print(
+                f"| {name} | {low:.2f}–{min(high, 1):.2f} | {here.sum()} "
+                f"| {promised[here].mean():.3f} | {true[here].mean():.3f} ± {error:.3f} |",
+                flush=True,
+            )
+
+
+def main() -> None:
+    n_outbreaks, n_walks = (int(a) for a in [*sys.argv[1:], "100", "40"][:2])
+    warnings.simplefilter("ignore")
+    print("| what | promised | number | mean promise | true |\n|---|---|---|---|---|")
+    show("outbreak, best parent", outbreak_supports(n_outbreaks))
+    edges, covered, shares = walk_answers(n_walks)
+    show("BayesianOutTree, best parent", edges)
+    print("90 % intervals cover", covered, "effective share of draws", np.median(shares))
+
+
+if __name__ == "__main__":
+    main()
