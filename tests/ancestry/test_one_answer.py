@@ -143,3 +143,10 @@ def test_report(printed, found, answer):
     drawn = {(names[u], names[v]): support for u, v, support, *_ in read_by_page["edges"]}
     # The page is written with five digits.
     assert {pair: drawn[pair] for pair in answer} == pytest.approx(answer, rel=1e-4)
+
+
+def test_slightly_different_options_would_be_noticed(outbreak, answer):
+    """The tolerances above are not so wide that any answer would pass."""
+    other = Ancestry(**OPTIONS | {"waiting_mean": 5.05})
+    theirs = asked(other.fit(outbreak.table, sequences=outbreak.sequences).parents(0.001))
+    assert theirs != pytest.approx(answer, rel=1e-4)

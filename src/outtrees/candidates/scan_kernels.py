@@ -9,7 +9,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-from outtrees._common.compiled import compiled, inlined
+from outtrees._common.compiled import compiled, helper, inlined
 
 
 @intrinsic
@@ -86,7 +86,7 @@ def _wait(t, slack, still_open, k, dates):  # type: ignore[no-untyped-def]
     return best - np.log((2 * slack + unit) / unit)
 
 
-@compiled
+@helper
 def _add_waits(out, reached, n_out, k, u, from_, to, ends, rules, dates):  # type: ignore[no-untyped-def]
     """Write the dates' terms for the listed records into out; mark possible parents in reached."""
     cells, two = dates.cells, dates.two
@@ -120,7 +120,7 @@ def _add_waits(out, reached, n_out, k, u, from_, to, ends, rules, dates):  # typ
         out[n_out + j] = max(wait + follows, floor)
 
 
-@compiled
+@helper
 def _add_metric(out, n_out, from_, to, child, parents, constant, two):  # type: ignore[no-untyped-def]
     """Add the term of one column of numbers for the listed records; parents (D, T) in order."""
     if np.isnan(child[0]):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from outtrees._common.compiled import compiled, helper
-from outtrees.inference.message_kernels import parents_first
+from outtrees.inference.message_kernels import log_add, parents_first
 
 
 @helper
@@ -144,13 +144,6 @@ def _pick(log_weights, n, uniform):
     return last
 
 
-@helper
-def _log_add(a, b):
-    """Return log(exp(a) + exp(b))."""
-    top = max(a, b)
-    return top if top == -np.inf else top + np.log1p(np.exp(min(a, b) - top))
-
-
 @compiled
 def sweep_records(
     order, parents, kinds, n_children, cells, hidden, links, alone, moved, categories, random, work
@@ -212,7 +205,7 @@ def sweep_records(
                         if unknown[u, e]:
                             total = -np.inf
                             for s in range(n_levels[e]):
-                                total = _log_add(total, tables[e, k, s, b] + below[u, e, s])
+                                total = log_add(total, tables[e, k, s, b] + below[u, e, s])
                         by_parent[e, b] = total
             total = 0.0
             for v in range(T):

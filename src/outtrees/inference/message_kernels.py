@@ -52,7 +52,7 @@ def _log_sum(values, n):
 
 
 @helper
-def _log_add(a, b):
+def log_add(a, b):
     """Return log(exp(a) + exp(b))."""
     top = max(a, b)
     return top if top == -np.inf else top + np.log1p(np.exp(min(a, b) - top))
@@ -112,7 +112,7 @@ def pass_messages(
             keep = -np.inf if v < 0 else log_keep[(t * T + u) % len(log_keep)]
             for b in range(C):
                 if structured or v < 0:
-                    total = _log_add(own[b] + keep, begun)
+                    total = log_add(own[b] + keep, begun)
                 else:
                     for a in range(C):
                         work[a] = own[a] + log_edges[(t * T + u) % len(log_edges), a, b]
@@ -137,8 +137,8 @@ def pass_messages(
                     given = total = log_prior[a]
                 elif structured:
                     given = log_fresh[u % len(log_fresh), a]
-                    total = _log_add(own[a] + keep, begun + given)
-                    given = _log_add(keep, given) if a == s else given
+                    total = log_add(own[a] + keep, begun + given)
+                    given = log_add(keep, given) if a == s else given
                 else:
                     given = log_edges[(t * T + u) % len(log_edges), a, s]
                     for b in range(C):

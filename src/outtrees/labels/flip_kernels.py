@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
 
 
-@compiled
+@helper
 def _largest(effects, tolerance):
     """Return which effects are not zero but for a sum of ``tolerance``, and the sum left out."""
     T = len(effects)
@@ -30,7 +30,7 @@ def _largest(effects, tolerance):
     return order[:0], total
 
 
-@compiled
+@helper
 def _log_det(matrix):
     """Return the log of the determinant, −inf unless it is positive; the matrix is overwritten."""
     n = len(matrix)

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from outtrees._common.compiled import compiled, inlined
+from outtrees._common.compiled import compiled, helper, inlined
 
 ZERO = -(1 << 60)  # far below any exponent that occurs; the sum of two still fits
 
@@ -24,7 +24,7 @@ def power_of_two(d):
     return np.int64((max(d, -1023) + 1023) << 52).view(np.float64)
 
 
-@compiled
+@helper
 def add_multiple(cm, ce, wm, we, qm, qe):
     """c += w q for vectors c, q and a number w."""
     for j in range(len(cm)):
@@ -34,7 +34,7 @@ def add_multiple(cm, ce, wm, we, qm, qe):
         ce[j] = top
 
 
-@compiled
+@helper
 def dot(am, ae, bm, be):
     """Return Σ a_j b_j."""
     top = 2 * ZERO
@@ -46,7 +46,7 @@ def dot(am, ae, bm, be):
     return normal(total, top)
 
 
-@compiled
+@helper
 def normal(m, e):
     """Return the same number with its mantissa in [½, 1)."""
     m, shift = math.frexp(m)
@@ -55,21 +55,21 @@ def normal(m, e):
     return m, e + shift
 
 
-@compiled
+@helper
 def normalise(cm, ce):
     """Bring every mantissa of a vector into [½, 1)."""
     for j in range(len(cm)):
         cm[j], ce[j] = normal(cm[j], ce[j])
 
 
-@compiled
+@helper
 def divide(cm, ce, sm, se):
     """c /= s for a vector c and a number s."""
     for j in range(len(cm)):
         cm[j], ce[j] = normal(cm[j] / sm, ce[j] - se)
 
 
-@compiled
+@helper
 def to_double(m, e):
     """Return the number as a double; below the smallest it is 0."""
     return math.ldexp(m, max(e, -2000))

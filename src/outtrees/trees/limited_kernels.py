@@ -11,11 +11,11 @@ import math
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
 from outtrees.trees.sampling_kernels import uniform
 
 
-@compiled
+@helper
 def _find(start, to, u, v):
     """Return the number of the edge u → v, −1 if it is not listed."""
     lo, hi = start[u], start[u + 1]
@@ -28,7 +28,7 @@ def _find(start, to, u, v):
     return lo if lo < start[u + 1] and to[lo] == v else -1
 
 
-@compiled
+@helper
 def _is_above(parent, u, v):
     """Return whether v is u or descends from it."""
     while v >= 0:
@@ -38,7 +38,7 @@ def _is_above(parent, u, v):
     return False
 
 
-@compiled
+@helper
 def _hang(edge, parent, children, to, u, e):
     """Give u the edge e, −1 to make it a root."""
     if parent[u] >= 0:
@@ -125,7 +125,7 @@ def exchange_root(state, lists, price, work, tree, u):
         _hang(edge, parent, children, to, u, old)
 
 
-@compiled
+@helper
 def _sum_below(lists, price, work, tree, r, u):
     """Return the log of r's weights to parents below u with room once u's own edge is cut."""
     start, to, log_weight, most = lists.start, lists.to, lists.log_weight, lists.most

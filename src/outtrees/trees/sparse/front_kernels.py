@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
 
 _PANEL = 48
 LIMIT = 1e140  # as in `outtrees.trees.elimination`
 
 
-@compiled
+@helper
 def locate(f, fronts, where, positions):
     """Fill ``positions`` of the front's rows and ``where`` of these positions; return (r, m)."""
     starts, boundary_first, boundary = fronts.starts, fronts.boundary_first, fronts.boundary
@@ -30,7 +30,7 @@ def locate(f, fronts, where, positions):
     return r, m
 
 
-@compiled
+@helper
 def _eliminate(F, stop, out_counts, s):
     """Let nodes m−1 … stop leave; False if a pivot is out of range."""
     m = len(F)
@@ -133,7 +133,7 @@ def eliminate(fronts, single_root, weight, out, bad, s, factors, stack):
                 at += 1
 
 
-@compiled
+@helper
 def unpack(at, r, m, factors, P, U):
     """Read a front's factors: P holds the rows of its own nodes, U the rates of its boundary."""
     for i in range(m - r):
@@ -185,7 +185,7 @@ def root_ratios(fronts, single_root, bad, s, factors, x, time):
                 break
 
 
-@compiled
+@helper
 def _derivatives(M, P, U, r, stop, forest, x, y, s):
     """Fill the rows and columns stop … m−1 of M = ∂ log Z / ∂ q, given those of the boundary.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
 
 
 @compiled
@@ -154,7 +154,7 @@ def front_starts(parent, count, most_zeros, small):
     return starts[: top + 1].copy()
 
 
-@compiled
+@helper
 def _boundary(start, neighbour, order, position, starts, f, head, after, first, rows, seen):
     """Write the positions beyond front f that it is joined to, unsorted; return how many."""
     end = starts[f + 1]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
 
 _UNSEEN, _ON_PATH, _DONE = 0, 1, 2
 
 
-@compiled
+@helper
 def _settle(x, key, owed, left, right):
     """Add to an edge what its key is owed, and pass that on."""
     d = owed[x]
@@ -28,7 +28,7 @@ def _settle(x, key, owed, left, right):
         owed[x] = 0.0
 
 
-@compiled
+@helper
 def _merge(a, b, key, owed, left, right):
     """Return the heap of two heaps, the largest key on top."""
     if a < 0:
@@ -53,13 +53,13 @@ def _merge(a, b, key, owed, left, right):
         a = below
 
 
-@compiled
+@helper
 def _pop(x, key, owed, left, right):
     _settle(x, key, owed, left, right)
     return _merge(left[x], right[x], key, owed, left, right)
 
 
-@compiled
+@helper
 def _find(group, g):
     top = g
     while group[top] != top:
@@ -156,7 +156,7 @@ def best_parents(first, column, weight, out_weight, single):
     return chosen, gain[:count].copy(), inside[:count].copy(), entered[:n].copy()
 
 
-@compiled
+@helper
 def _pick_roots(n, count, out_weight, single, inside, pick, gain, E):
     """Give each group that has no parent left its best root."""
     paid = np.zeros(count)  # gained on the way from a group to the outermost one around it
@@ -177,7 +177,7 @@ def _pick_roots(n, count, out_weight, single, inside, pick, gain, E):
             gain[g] = best[g]
 
 
-@compiled
+@helper
 def _open_groups(n, count, inside, pick, target, entered):
     """Open the groups again, outermost first: the member that a pick enters takes that pick."""
     opened = np.zeros(count, np.bool_)
@@ -204,7 +204,7 @@ def best_outside(start, parent, weight, root_weight, label, alone, chosen, best)
                 chosen[u] = e
 
 
-@compiled
+@helper
 def _intervals(up):
     """Return (begin, end) for each node: those below x begin in begin[x] … end[x] − 1."""
     n = len(up)

@@ -12,22 +12,22 @@ import math
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
 
 
-@compiled
+@helper
 def _scaled(m, exponents, at, e0):
     if exponents is None:
         return m
     return math.ldexp(m, max(exponents[at] - e0, -2000))
 
 
-@compiled
+@helper
 def _exponent(exponents, at):
     return 0 if exponents is None else exponents[at]
 
 
-@compiled
+@helper
 def _place(boundary, lo, hi, position):
     """Return where a position stands in boundary[lo:hi], which descends; −1 if it does not."""
     end = hi
@@ -41,7 +41,7 @@ def _place(boundary, lo, hi, position):
     return begin - lo if begin < hi and boundary[begin] == position else -1
 
 
-@compiled
+@helper
 def _turning_node(u, e0, f, ia, ib, a, b, fronts, factors, factors_e, stack, stack_e):
     """Return the position through which the edge a → b turns; u is what a draw leaves to spend.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
 from outtrees.trees.extended_kernels import (
     ZERO,
     add_multiple,
@@ -18,13 +18,13 @@ from outtrees.trees.extended_kernels import (
 from outtrees.trees.sparse.front_kernels import locate, unpack
 
 
-@compiled
+@helper
 def _add(am, ae, bm, be):
     top = max(ae, be)
     return normal(am * power_of_two(ae - top) + bm * power_of_two(be - top), top)
 
 
-@compiled
+@helper
 def _eliminate(Fm, Fe, stop, out_counts, sm, se):
     """Let nodes m−1 … stop leave, row by row: row i takes what those that left hand on to it."""
     m = len(Fm)
@@ -140,7 +140,7 @@ def root_ratios(fronts, single_root, s, factors, x):
             xm[node], xe[node] = normal(tm / sm[node], te - se[node])
 
 
-@compiled
+@helper
 def _derivatives(Mm, Me, Pm, Pe, Um, Ue, r, stop, forest, xm, xe, ym, ye, sm, se):
     """Fill the rows and columns stop … m−1 of M, as `front_kernels` does, node by node."""
     m = len(Mm)
