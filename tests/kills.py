@@ -476,6 +476,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--long", action="store_true", help="at least 5,000 kills")
     parser.add_argument("--only", default="", help="scenarios whose name holds this")
+    parser.add_argument("--kills", type=int, help="so many for each scenario, where they fall")
     parser.add_argument("--captured", help=argparse.SUPPRESS)
     options = parser.parse_args()
     memory = Path("/dev/shm")  # where fsync costs nothing
@@ -495,8 +496,8 @@ def main():
         (home / "captured").write_bytes(pickle.dumps(captured(home)))
         total = _lean(home / "captured", options)
         total += run([*saving(), *checkpoints(), *populations()], home, options, say)
-        if options.long and options.only in "dask":
-            total += with_dask(home, 40, say)
+        if options.long and options.only in "populations with dask":
+            total += with_dask(home, min(40, options.kills or 40), say)
     print(f"{total} kills: nothing torn, nothing mixed, every run again the same bytes")
 
 
@@ -508,8 +509,9 @@ def run(scenarios, home, options, say):
             few, many = (1, 120) if scenario.slow else (5, 400)
             own = home / f"scenario{number}"
             own.mkdir()
-            kills = many if options.long else few
-            total += scenario.run(own, kills, say, every=options.long)
+            kills = options.kills or (many if options.long else few)
+            every = options.long and not options.kills
+            total += scenario.run(own, kills, say, every)
             shutil.rmtree(own)
     return total
 
@@ -517,6 +519,7 @@ def run(scenarios, home, options, say):
 def _lean(file, options):
     """Kill writes of results in a process that imported little: its forks are cheap."""
     command = [sys.executable, __file__, "--captured", str(file), "--only", options.only]
+    command += ["--kills", str(options.kills)] if options.kills else []
     lines = []
     with subprocess.Popen(
         command + ["--long"] * options.long, stdout=subprocess.PIPE, text=True
