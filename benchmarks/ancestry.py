@@ -132,7 +132,7 @@ def intmemoir(generations: int = 4, group_spread: bool = True) -> Problem:
             clock=True,
             ties=False,
             roots="any",
-            generations=generations,  # some divisions were missed
+            links=generations,  # some divisions were missed
             group_spread=group_spread,
         ),
         columns,
@@ -174,7 +174,7 @@ def besoin(omission: str = "", generations: int = 1) -> Problem:
     columns = {"siglum": siglum} | {f"w{i}": line.tolist() for i, line in enumerate(varying)}
     kinds = {name: "categorical" for name in columns if name != "siglum"}
     ancestry, seconds = fitted(
-        Ancestry(id="siglum", kinds=kinds, root="T1", generations=generations), columns
+        Ancestry(id="siglum", kinds=kinds, root="T1", links=generations), columns
     )
     distances = (words.T[:, None] != words.T[None]).mean(axis=-1)
     groups = np.zeros(len(siglum), dtype=int)

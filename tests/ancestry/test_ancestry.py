@@ -381,7 +381,7 @@ def test_pandas_in_and_out(outbreak):
         ({"generation_time": [0.0, -1.0]}, "numbers ≥ 0 with a positive sum"),
         ({"kinds": KINDS | {"day": "date", "weight": "date"}}, "'day', 'weight' are dates"),
         ({"roots": "many"}, "The 'roots' parameter of Ancestry must be a str among"),
-        ({"generations": 0}, "The 'generations' parameter of Ancestry must be an int"),
+        ({"links": 0}, "The 'links' parameter of Ancestry must be an int"),
     ],
 )
 def test_refusals_name_the_place_and_the_remedy(options, message):

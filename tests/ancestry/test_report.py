@@ -45,9 +45,9 @@ def test_unobserved_ancestors_are_told_until_they_are_allowed():
         table = {"id": [f"r{i}" for i in range(len(words))]}
         table |= {f"w{c}": ["abcd"[int(w)] for w in cells] for c, cells in enumerate(words.T)}
         found = Ancestry(**options).fit(table)
-        words = "with generations=2 the log-likelihood would be higher"
+        words = "with links=2 the log-likelihood would be higher"
         assert any(words in warning for warning in found.warnings_) == said
-    allowed = Ancestry(**options, generations=2).fit(table)
+    allowed = Ancestry(**options, links=2).fit(table)
     assert allowed.log_likelihood_ > found.log_likelihood_ + 5
 
 

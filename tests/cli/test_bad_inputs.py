@@ -204,7 +204,7 @@ WRONG = {
     ),
     "unknown law": (["--waiting-law", "normal"], "'normal' is not one of 'gamma', 'lognormal'"),
     "unknown column to keep": (["--keep", "q"], "keep must name columns that take part, such as"),
-    "no generations": (["--generations", "0"], "0 is not in the range x>=1"),
+    "no generations": (["--links", "0"], "0 is not in the range x>=1"),
     "NaN": (["--waiting-mean", "nan"], "'nan' is not a finite number"),
     "infinite": (["--date-uncertainty", "inf"], "'inf' is not a finite number"),
     "support": (

@@ -20,8 +20,11 @@ from outtrees.models.columns import (
     Reversion,
     Sticky,
     Substitution,
+    Transmission,
+    TransmittedSequence,
     Waiting,
 )
+from outtrees.models.columns.transmission import sequence_cells
 from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_matrix
 
@@ -51,6 +54,18 @@ class DateOptions(NamedTuple):
     law: str = "gamma"
 
 
+class TransmissionOptions(NamedTuple):
+    """What is known of how an infection spreads and is sampled: see `Ancestry`."""
+
+    generation_mean: float | None = None
+    generation_sd: float | None = None
+    delay_mean: float | None = None
+    delay_sd: float | None = None
+    substitution_rate: float | None = None
+    sampled: float | None = None
+    links: int | None = None
+
+
 def model_columns(
     records: Records,
     dates: DateOptions,
@@ -59,11 +74,13 @@ def model_columns(
     group_spread: bool,
     substitution: str,
     kernels: Mapping[str, ColumnKernel] | None = None,
+    transmission: TransmissionOptions | None = None,
 ) -> list[ModelColumn]:
     """Return the kernel and the cells of every column that takes part.
 
     Numbers revert, places drift, categories and labels stick, counts are thinned,
-    sequences are substituted, and children wait, unless `kernels` says otherwise.
+    sequences are substituted, and children wait, unless `kernels` says otherwise. With
+    `transmission`, dates are those of sampling, and sequences change with time.
     """
     given = _checked_kernels(records, kernels or {})
     date = _main_date(records, dates)
@@ -76,16 +93,7 @@ def model_columns(
             continue
         if column.kind == "date":
             values = date_cells(records, column, dates)
-            whole = _in_whole_units(column)
-            kernel: ColumnKernel = Waiting(
-                mean=dates.mean,
-                sd=dates.sd,
-                table=dates.table,
-                strict=dates.strict,
-                unit=1.0 if whole else 0.0,
-                ties=dates.ties and whole,
-                law=dates.law,
-            )
+            kernel: ColumnKernel = _date_kernel(column, dates, transmission)
         elif column.kind == "continuous":
             kernel, values = Reversion(stationary=has_dates), column.values
         elif column.kind == "place":
@@ -98,9 +106,10 @@ def model_columns(
         elif column.kind == "count":
             kernel, values = Counts(), column.values
         elif column.kind == "sequence":
-            levels = tuple(column.levels or ())
-            model = substitution if levels == ("A", "C", "G", "T") else "JC69"
-            kernel, values = Substitution(levels, model), column.values
+            kernel, values = _sequence_kernel(column, substitution), column.values
+            if transmission is not None and date is not None:
+                kernel = TransmittedSequence(tuple(column.levels or ()))
+                values = sequence_cells(date_cells(records, date, dates), values)
         else:
             kernel, values = Sticky(tuple(column.levels or ())), column.values
         kernel = given.get(column.name, kernel)
@@ -127,6 +136,35 @@ def _checked_kernels(
                 column=name,
             )
     return kernels
+
+
+def _date_kernel(
+    column: Column, dates: DateOptions, transmission: TransmissionOptions | None
+) -> Waiting:
+    whole = _in_whole_units(column)
+    if transmission is not None:
+        return Transmission(unit=1.0 if whole else 0.0, **transmission._asdict())
+    return Waiting(
+        mean=dates.mean,
+        sd=dates.sd,
+        table=dates.table,
+        strict=dates.strict,
+        unit=1.0 if whole else 0.0,
+        ties=dates.ties and whole,
+        law=dates.law,
+    )
+
+
+def _sequence_kernel(column: Column, substitution: str) -> Substitution:
+    levels = tuple(column.levels or ())
+    return Substitution(levels, substitution if levels == ("A", "C", "G", "T") else "JC69")
+
+
+def transmits(records: Records, dates: DateOptions) -> bool:
+    """Return whether a table has what the transmission model is made for: dates and genomes."""
+    kinds = {c.kind for c in records.columns if c.name not in (dates.until, dates.censored)}
+    letters = [c.levels for c in records.columns if c.kind == "sequence"]
+    return "date" in kinds and any(set(levels or ()) <= set("ACGTU") for levels in letters)
 
 
 def _check_group_spread(records: Records) -> None:

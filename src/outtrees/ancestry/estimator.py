@@ -20,7 +20,14 @@ from outtrees._common.arguments import as_count
 from outtrees._common.random import as_generator
 from outtrees.ancestry import learning, limited_children, report, support
 from outtrees.ancestry.calibration import calibrated
-from outtrees.ancestry.columns import DateOptions, ModelColumn, matrix_column, model_columns
+from outtrees.ancestry.columns import (
+    DateOptions,
+    ModelColumn,
+    TransmissionOptions,
+    matrix_column,
+    model_columns,
+    transmits,
+)
 from outtrees.ancestry.constraints import (
     forbidden_pairs,
     known_parents,
@@ -38,7 +45,7 @@ from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.candidates.plan import table_plan
 from outtrees.candidates.windows import in_order
-from outtrees.datasets.diseases import WaitingTime, waiting_time
+from outtrees.datasets.diseases import GENERATION, WaitingTime, waiting_time
 from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
@@ -51,6 +58,7 @@ from outtrees.views.report import write_report
 from outtrees.views.report_data import ReportData
 
 Array = NDArray[np.float64]
+_MOST_AUTO = 1000  # records for which the transmission model is taken unasked: it weighs all pairs
 
 
 class Ancestry(BaseEstimator):
@@ -74,8 +82,9 @@ class Ancestry(BaseEstimator):
         given.
     keep : sequence of str, optional
         Columns that take part even if they add nothing that tells parents from others.
-    generations : int
-        Up to generations − 1 unobserved links between parent and child; their weights are learned.
+    links : int
+        The largest number of links from a record to its parent record: up to links − 1 people or
+        other ancestors between that no record shows. Their weights are learned.
     background : bool
         Whether an outlying cell costs a bounded amount (dates in strict order excepted).
     strict_dates : bool
@@ -91,6 +100,19 @@ class Ancestry(BaseEstimator):
         waiting_mean, waiting_sd and waiting_law: see `outtrees.datasets.DISEASES`.
     generation_time : sequence of float, optional
         Instead of the law: the probabilities of waiting 0, 1, 2, … units of time.
+    transmission : {"auto"} or bool
+        Whether dates are those of sampling, and sequences change with time along chains of
+        infection in which some people are not sampled; see `outtrees.models.columns.Transmission`.
+        "auto": where one of the six parameters below is given, and for tables of up to 1,000
+        records with dates and DNA for which no waiting time, `until` or `censored` is given.
+    generation_mean, generation_sd : float, optional
+        Of the time from infection to infection, with `transmission`; learned where not given.
+    delay_mean, delay_sd : float, optional
+        Of the time from infection to sampling.
+    substitution_rate : float, optional
+        Substitutions a site and unit of time.
+    sampled : float, optional
+        The share of cases that were sampled, above 0 and at most 1.
     date_uncertainty : float
         Dates are known to within ± this.
     until : str, optional
@@ -126,6 +148,8 @@ class Ancestry(BaseEstimator):
         The fit ends when an iteration gains less than this for each record.
     random_state : int, Generator or None
         For sampled trees, predicted labels and simulations.
+    generations : int, optional
+        The former name of `links`; goes with version 0.3.
     progress : callable, optional
         Called as progress(iteration, log_posterior). If it has a method `say`, that is told in
         words what is under way.
@@ -154,7 +178,7 @@ class Ancestry(BaseEstimator):
     -----
     Supports are conditional on the fitted parameters; the uncertainty of these is not in them.
     Columns are taken as independent given the parent; columns that repeat each other make supports
-    too sure. Parents that are no record at all are covered by `generations` only as far as links
+    too sure. Parents that are no record at all are covered by `links` only as far as links
     add; a missing common parent of two records makes one of them the parent of the other.
 
     All pairs take O(T²) memory and up to O(T³) time in the largest group; candidates take
@@ -182,7 +206,8 @@ class Ancestry(BaseEstimator):
         "kinds": [dict, None],
         "roots": [StrOptions({"auto", "single", "any"})],
         "keep": ["array-like", list, None],
-        "generations": [Interval(Integral, 1, 50, closed="both")],
+        "links": [Interval(Integral, 1, 50, closed="both")],
+        "generations": [Interval(Integral, 1, 50, closed="both"), None],
         "background": ["boolean"],
         "strict_dates": ["boolean"],
         "ties": ["boolean"],
@@ -191,6 +216,13 @@ class Ancestry(BaseEstimator):
         "waiting_law": [StrOptions({"gamma", "lognormal", "weibull"}), None],
         "disease": [str, None],
         "generation_time": ["array-like", None],
+        "transmission": ["boolean", StrOptions({"auto"})],
+        "generation_mean": [Interval(Real, 0, None, closed="neither"), None],
+        "generation_sd": [Interval(Real, 0, None, closed="neither"), None],
+        "delay_mean": [Interval(Real, 0, None, closed="neither"), None],
+        "delay_sd": [Interval(Real, 0, None, closed="neither"), None],
+        "substitution_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "sampled": [Interval(Real, 0, 1, closed="right"), None],
         "date_uncertainty": [Interval(Real, 0, None, closed="left")],
         "until": [str, None],
         "censored": [str, None],
@@ -217,7 +249,7 @@ class Ancestry(BaseEstimator):
         kinds: Mapping[str, str] | None = None,
         roots: Literal["auto", "single", "any"] = "auto",
         keep: Sequence[str] | None = None,
-        generations: int = 1,
+        links: int = 1,
         background: bool = True,
         strict_dates: bool = True,
         ties: bool = True,
@@ -226,6 +258,13 @@ class Ancestry(BaseEstimator):
         waiting_law: Literal["gamma", "lognormal", "weibull"] | None = None,
         disease: str | None = None,
         generation_time: Sequence[float] | None = None,
+        transmission: bool | str = "auto",
+        generation_mean: float | None = None,
+        generation_sd: float | None = None,
+        delay_mean: float | None = None,
+        delay_sd: float | None = None,
+        substitution_rate: float | None = None,
+        sampled: float | None = None,
         date_uncertainty: float = 0.0,
         until: str | None = None,
         censored: str | None = None,
@@ -243,12 +282,13 @@ class Ancestry(BaseEstimator):
         tol: float = 1e-5,
         random_state: Any = None,
         progress: Callable[[int, float], None] | None = None,
+        generations: int | None = None,
     ) -> None:
         self.id = id
         self.kinds = kinds
         self.roots = roots
         self.keep = keep
-        self.generations = generations
+        self.links = links
         self.background = background
         self.strict_dates = strict_dates
         self.ties = ties
@@ -257,6 +297,13 @@ class Ancestry(BaseEstimator):
         self.waiting_law = waiting_law
         self.disease = disease
         self.generation_time = generation_time
+        self.transmission = transmission
+        self.generation_mean = generation_mean
+        self.generation_sd = generation_sd
+        self.delay_mean = delay_mean
+        self.delay_sd = delay_sd
+        self.substitution_rate = substitution_rate
+        self.sampled = sampled
         self.date_uncertainty = date_uncertainty
         self.until = until
         self.censored = censored
@@ -274,6 +321,7 @@ class Ancestry(BaseEstimator):
         self.tol = tol
         self.random_state = random_state
         self.progress = progress
+        self.generations = generations
 
     # Fit -----------------------------------------------------------------------------------
 
@@ -318,6 +366,12 @@ class Ancestry(BaseEstimator):
             fit goes on from it, and ends with the same bits. Delete it when the fit is done.
         """
         check_params(self)
+        if self.generations is not None:
+            warnings.warn(
+                "Ancestry(generations=…) goes with version 0.3; write links=….",
+                FutureWarning,
+                stacklevel=2,
+            )
         self._check_generation_time()
         _ = self._published
         self.table_ = self._read(table, sequences, unsequenced)
@@ -382,7 +436,9 @@ class Ancestry(BaseEstimator):
     ) -> learning.TableFit:
         """Return the readings of the table."""
         kernels = tuple(column.kernel for column in columns)
-        lineage = Lineage(kernels, self.generations, self.background)
+        # People who were not sampled are part of the transmission model.
+        links = self._most_links if self._transmission is None else 1
+        lineage = Lineage(kernels, links, self.background)
         names = [column.name for column in columns]
         kept = None
         if checkpoint is not None:
@@ -527,6 +583,63 @@ class Ancestry(BaseEstimator):
         )
 
     @property
+    def _most_links(self) -> int:
+        former: int | None = getattr(self, "generations", None)
+        return int(getattr(self, "links", 1) if former is None else former)
+
+    @property
+    def _transmission(self) -> TransmissionOptions | None:
+        """What is known of how the infection spreads; None without the transmission model."""
+        names = TransmissionOptions._fields[:-1]
+        # Models of earlier versions lack all of these.
+        given = {name: getattr(self, name, None) for name in names}
+        wanted, dates = getattr(self, "transmission", False), self._dates
+        some = [name for name, value in given.items() if value is not None]
+        against = {
+            "until": dates.until,
+            "censored": dates.censored,
+            "generation_time": self.generation_time,
+            "waiting_mean": self.waiting_mean,
+            "waiting_sd": self.waiting_sd,
+        }
+        other = [name for name, value in against.items() if value is not None]
+        if wanted is False:
+            if some:
+                raise ArgumentError(
+                    Option(some[0]),
+                    " is a parameter of the transmission model, which ",
+                    Option("transmission", False),
+                    " excludes. Leave one of them out.",
+                )
+            return None
+        if wanted == "auto" and not some:
+            quiet = not other and self.disease is None and dates.strict and dates.law == "gamma"
+            small = len(self.table_) <= _MOST_AUTO
+            if not (quiet and small and transmits(self.table_, dates)):
+                return None
+        if other:
+            raise ArgumentError(
+                Option(some[0] if some else "transmission"),
+                " and ",
+                Option(other[0]),
+                " contradict each other: with the first, dates are those of sampling and depend on "
+                "infections; with the second, a child waits from its parent's date. Leave one out.",
+            )
+        if not any(column.kind == "date" for column in self.table_.columns):
+            raise RecordsError(
+                Option(some[0] if some else "transmission"),
+                " needs a column of dates, but there is none; name it, for example ",
+                Option("kinds", {"sampled_on": "date"}),
+            )
+        published = self._published
+        if published is not None and published.kind == GENERATION:
+            given["generation_mean"] = given["generation_mean"] or published.mean
+            given["generation_sd"] = given["generation_sd"] or published.sd
+        return TransmissionOptions(
+            **given, links=self._most_links if self._most_links > 1 else None
+        )
+
+    @property
     def _published(self) -> WaitingTime | None:
         """The published waiting time of the disease, if one is named."""
         name: str | None = getattr(self, "disease", None)  # models of earlier versions lack it
@@ -549,6 +662,7 @@ class Ancestry(BaseEstimator):
             group_spread=self.group_spread,
             substitution=self.substitution,
             kernels=getattr(self, "kernels", None),  # models of earlier versions lack it
+            transmission=self._transmission,
         )
         for name, given in (("distances", distances), ("log_weights", log_weights)):
             if given is not None:

@@ -530,7 +530,7 @@ def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float,
         return [None]
     kernel = lineage.kernels[lineage.dates]
     assert isinstance(kernel, Waiting)
-    if kernel.table is not None or (kernel.mean is not None and kernel.sd is not None):
+    if kernel.is_given:
         return [None]
     means = waiting_means(kernel, values[lineage.dates])
     return [(mean, kernel.sd or _FIRST_SPREAD * mean) for mean in means]
@@ -710,7 +710,7 @@ def column_evidence(
         shuffled = []
         for _ in range(n_shuffles):
             cells = list(values)
-            cells[c] = _shuffled(values[c], given.groups, rng)
+            cells[c] = _shuffled(whole.kernels[c], values[c], given.groups, rng)
             shuffled.append(full - best(_restarted(whole, c, cells[c]), cells))
         one = whole
         for other in columns:
@@ -734,12 +734,12 @@ def _restarted(lineage: Lineage, c: int, cells: Array) -> Lineage:
     return replace(lineage, kernels=tuple(kernels))
 
 
-def _shuffled(cells: Array, groups: Index, rng: np.random.Generator) -> Array:
-    result = cells.copy()
+def _shuffled(kernel: ColumnKernel, cells: Array, groups: Index, rng: np.random.Generator) -> Array:
+    order = np.arange(len(cells))
     for group in np.unique(groups):
         rows = np.flatnonzero(groups == group)
-        result[rows] = cells[rng.permutation(rows)]
-    return result
+        order[rows] = rng.permutation(rows)
+    return kernel.reordered(cells, order)
 
 
 # Checkpoints -------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from outtrees.ancestry.columns import DateOptions, date_cells
 from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import RecordsError
 from outtrees.io.tables import Table
-from outtrees.models.columns import Contacts, Drift, GroupedDrift, Waiting
+from outtrees.models.columns import Contacts, Drift, GroupedDrift, TransmittedSequence, Waiting
+from outtrees.models.columns.transmission import sequence_cells
 from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_records
 from outtrees.records.column import counted
@@ -148,6 +149,9 @@ def values_like(posterior: Posterior, new: Records, dates: DateOptions) -> list[
         if isinstance(kernel, Drift) and kernel.ends:
             # Only where a new record begins matters: it has no children here.
             values[-1] = np.column_stack([values[-1], values[-1]])
+        if isinstance(kernel, TransmittedSequence):
+            dated = next(c for c in new.columns if c.kind == "date" and c.name in posterior.names)
+            values[-1] = sequence_cells(date_cells(new, dated, dates), values[-1])
         if isinstance(kernel, GroupedDrift):
             groups = groups_like(new, old)
             assert groups is not None  # that kernel was fitted to groups

@@ -20,7 +20,14 @@ from outtrees.ancestry.support import log_density, ranked_parents, readings_tabl
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.errors import Message, Option, Part
-from outtrees.models.columns import Distances, GivenWeights, Substitution, Waiting
+from outtrees.models.columns import (
+    Distances,
+    GivenWeights,
+    Substitution,
+    Transmission,
+    TransmittedSequence,
+    Waiting,
+)
 from outtrees.records import Column
 from outtrees.records.column import counted
 from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
@@ -35,7 +42,7 @@ _CROWDED = 3  # times as many records as any other date has
 _TOLD = 3  # columns that are told one by one
 _FOLLOWS = 0.8  # correlation with the dates, of a column that may say when records ended
 _GAIN = 5.0  # nats that one more link must add
-_MOST_LINKS = 50  # that `generations` takes
+_MOST_LINKS = 50  # that `links` takes
 _WIDE = 0.9  # standard deviation of a wait, in means, that is worth a warning
 _RIVAL, _MANY_DIFFER = 0.2, 0.1  # weight of a second reading, and the share of parents it changes
 
@@ -145,6 +152,9 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
         return
     kernel = posterior.lineage.kernels[dates]
     assert isinstance(kernel, Waiting)
+    if isinstance(kernel, Transmission):
+        yield from _about_transmission(kernel)
+        return
     calendar = posterior.records.column(posterior.names[dates]).calendar
     unit = "days" if calendar else "units of time"
     state = (
@@ -176,9 +186,23 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
         )
 
 
+def _about_transmission(kernel: Transmission) -> Iterator[str]:
+    """Yield what was not known of how the infection spreads."""
+    needed = ("generation_mean", "generation_sd", "delay_mean", "delay_sd")
+    unknown = [name for name in needed if getattr(kernel, name) is None]
+    if unknown:
+        how = "learned from the table" if kernel.with_sites else "guessed from the dates"
+        yield Message(
+            "The time from infection to infection, or from infection to sampling, was "
+            f"{how}, which says little about it. If you know it, state ",
+            *[part for name in unknown for part in (Option(name), ", ")][:-1],
+            ".",
+        )
+
+
 def _tells_time(posterior: Posterior, facts: FitFacts) -> bool:
     """Return whether the table has what tells waiting times apart."""
-    kinds = (Substitution, Distances, GivenWeights)
+    kinds = (Substitution, TransmittedSequence, Distances, GivenWeights)
     lineage = posterior.lineage
     return facts.has_known_parents or any(
         isinstance(lineage.kernels[c], kinds) for c in lineage.used
@@ -327,7 +351,7 @@ def _about_links(posterior: Posterior) -> Iterator[str]:
     if gain > _GAIN:
         yield Message(
             f"Some records look further from their parents than {counted(K, 'link')}: with ",
-            Option("generations", K + 1),
+            Option("links", K + 1),
             f" the log-likelihood would be higher by {gain:.0f} or more, and "
             "supports less sure. Ancestors that no record shows are likely.",
         )

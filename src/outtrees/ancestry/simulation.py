@@ -10,7 +10,15 @@ import numpy as np
 
 from outtrees.ancestry.posterior import Posterior
 from outtrees.io.tables import Table
-from outtrees.models.columns import Contacts, Drift, GroupedDrift, Sticky, Substitution, Waiting
+from outtrees.models.columns import (
+    Contacts,
+    Drift,
+    GroupedDrift,
+    Sticky,
+    Substitution,
+    TransmittedSequence,
+    Waiting,
+)
 
 _EPOCH = date(1970, 1, 1)
 
@@ -50,6 +58,8 @@ def simulated(posterior: Posterior, n: int, rng: np.random.Generator) -> Table:
             table[name] = [_date(start + v, column.calendar) for v in values[:, 0]]
         elif isinstance(kernel, Substitution):
             table[name] = ["".join(kernel.levels[int(c)] for c in row) for row in values]
+        elif isinstance(kernel, TransmittedSequence):
+            table[name] = ["".join(kernel.levels[int(c)] for c in row[4:]) for row in values]
         elif isinstance(kernel, Sticky):
             table[name] = [kernel.levels[int(v)] for v in values[:, 0]]
         elif isinstance(kernel, GroupedDrift):

@@ -39,6 +39,8 @@ from outtrees.models.columns import (
     Reversion,
     Sticky,
     Substitution,
+    Transmission,
+    TransmittedSequence,
     Waiting,
 )
 
@@ -331,6 +333,8 @@ def can_be_bounded(lineage: Lineage, values: Sequence[Array]) -> bool:
 
 
 def _bounded(kernel: ColumnKernel, cells: Array) -> bool:
+    if isinstance(kernel, Transmission | TransmittedSequence):
+        return False
     if isinstance(kernel, Waiting):
         known = cells[~np.isnan(cells).any(axis=1)]
         if kernel.unit == 0 or known[:, 2].any():

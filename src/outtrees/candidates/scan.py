@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from outtrees._common.types import Array
 from outtrees.candidates.edges import Constraints
 from outtrees.candidates.windows import Windows
-from outtrees.models.columns import EdgeWeights, Lineage, Waiting
+from outtrees.models.columns import EdgeWeights, Lineage, Transmission, Waiting
 from outtrees.models.quick import Gaps, Match, Metric, Quick, Sites
 
 Index = NDArray[np.intp]
@@ -132,8 +132,11 @@ class Scanner:
 
     @staticmethod
     def can(lineage: Lineage) -> bool:
-        """Return whether all columns have a quick form: all but matrices do."""
-        return not any(hasattr(kernel, "matrix") for kernel in lineage.kernels)
+        """Return whether all columns have a quick form: matrices and transmission do not."""
+        return not any(
+            hasattr(kernel, "matrix") or isinstance(kernel, Transmission)
+            for kernel in lineage.kernels
+        )
 
     def _two(self, c: int, alone: Array) -> Array:
         """Return log(1 − ε), log ε + log g and log g of each record's cells (T, 3)."""

@@ -69,10 +69,10 @@ def date_windows(
     """Return where each record's possible parents stand.
 
     A parent's end, as early as its half-width allows, must not be after the child's date, as late
-    as its half-width allows; and it is implausible if even then the child waited longer than a
-    time that is 16 nats less likely than the likeliest. At least the 200 latest parents count as
-    plausible, so that no record is left without. Dates that need not be in order, and no dates,
-    leave all records of the group. O(T log T).
+    as its half-width (and `ahead`) allows; and it is implausible if even then the child waited
+    longer than a time that is 16 nats less likely than the likeliest. At least the 200 latest
+    parents count as plausible, so that no record is left without. Dates that need not be in order,
+    and no dates, leave all records of the group. O(T log T).
 
     Examples
     --------
@@ -105,7 +105,7 @@ def date_windows(
         begin[members] = offset
         first = offset + int(np.searchsorted(keys, -np.inf, side="right"))
         undated[members] = first
-        limit = np.where(known[members], start[members] + width[members], np.inf)
+        limit = np.where(known[members], start[members] + width[members] + waiting.ahead, np.inf)
         last = offset + np.searchsorted(keys, limit, side="right")
         high[members] = last
         back = np.where(known[members], start[members] - width[members] - longest, -np.inf)

@@ -59,9 +59,11 @@ _SPARSE_SECONDS, _IN_WINDOW = (15.0, 6e-4, 2e-8), 0.2
 _WORTH_TELLING = 0.05  # weight of a reading
 # Options that the estimator takes under the same name.
 _SAME = (
-    *("id", "roots", "root", "generations", "background", "strict_dates", "ties", "clock"),
+    *("id", "roots", "root", "background", "strict_dates", "ties", "clock"),
     "group_spread",
-    *("waiting_mean", "waiting_sd", "waiting_law", "disease"),
+    *("waiting_mean", "waiting_sd", "waiting_law", "disease", "transmission"),
+    *("generation_mean", "generation_sd", "delay_mean", "delay_sd"),
+    *("substitution_rate", "sampled"),
     *("date_uncertainty", "until", "censored", "substitution"),
     *("max_iter", "candidates", "n_candidates", "contacts_directed"),
 )
@@ -160,12 +162,32 @@ _model = together(
     click.option("--forbid", metavar="CHILD=PARENT", multiple=True,
                  help="A parent that is excluded. May be repeated."),
     click.option(
-        "--generations",
+        "--links",
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="Largest number of generations between a record and its parent record.",
+        help="Largest number of links from a record to its parent record; ancestors between are "
+        "unobserved. (The transmission model finds its own.)",
     ),
+    click.option("--generations", type=click.IntRange(min=1), hidden=True),
+    click.option(
+        "--transmission/--no-transmission",
+        default=None,
+        help="Whether dates are those of sampling and sequences change with time along chains of "
+        "infection with unsampled people.  [default: for dates and DNA without a waiting time]",
+    ),
+    click.option("--generation-mean", type=Finite(0, min_open=True),
+                 help="Mean time from infection to infection; learned if not given."),
+    click.option("--generation-sd", type=Finite(0, min_open=True),
+                 help="Standard deviation of that time."),
+    click.option("--delay-mean", type=Finite(0, min_open=True),
+                 help="Mean time from infection to sampling; learned if not given."),
+    click.option("--delay-sd", type=Finite(0, min_open=True),
+                 help="Standard deviation of that time."),
+    click.option("--substitution-rate", type=Finite(0, min_open=True),
+                 help="Substitutions a site and day (or unit of --date); learned if not given."),
+    click.option("--sampled", type=Finite(0, 1, min_open=True),
+                 help="Share of cases that were sampled; learned if not given."),
     click.option("--waiting-mean", type=Finite(0, min_open=True), help="Mean time from parent "
                  "to child, in days or the units of --date; many are tried if not given."),
     click.option("--waiting-sd", type=Finite(0, min_open=True),
@@ -280,6 +302,8 @@ def check_options(options: Mapping[str, Any]) -> None:
         from outtrees.datasets.diseases import waiting_time
 
         waiting_time(options["disease"])
+    if options["generations"] is not None:
+        click.echo("warning: --generations goes with version 0.3; write --links", err=True)
     if options["generation_time"] is not None:
         for name in ("waiting_mean", "waiting_sd", "waiting_law", "disease"):
             if options[name] is not None:
@@ -377,7 +401,8 @@ def _check_dated(records: Records, options: Mapping[str, Any]) -> None:
         return
     unread = [f"{name!r} is {why}; " for name, _, why in records.roles if "called a date" in why]
     needing = ("generation_time", "waiting_mean", "waiting_sd", "waiting_law", "disease", "clock")
-    for name in (*needing, "date_uncertainty"):
+    spreading = ("generation_mean", "generation_sd", "delay_mean", "delay_sd", "sampled")
+    for name in (*needing, *spreading, "substitution_rate", "date_uncertainty"):
         if options[name]:
             raise CommandError(
                 f"--{name.replace('_', '-')} needs dates, but no column holds any; "
@@ -531,7 +556,9 @@ def _cost(records: Records, options: Mapping[str, Any]) -> tuple[Cost, str]:
 def make_model(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Any:
     """Return the estimator with the options given."""
     return Ancestry(
-        **{name: options[name] for name in _SAME},
+        **{name: options[name] for name in _SAME if name != "transmission"},
+        transmission="auto" if options["transmission"] is None else options["transmission"],
+        links=options["generations"] or options["links"],
         # The records are read already; later ones, to be placed among them, are read alike.
         kinds=asked_kinds(options["kinds"], {"ignore": options["ignore"], **_roles(options)}),
         keep=list(options["keep"]) or None,

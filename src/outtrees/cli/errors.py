@@ -23,7 +23,9 @@ _RENAMED = {
 _SAME = """
     background by candidates censored checkpoint clock date_uncertainty day_first distances
     contacts contacts_directed encoding extra_sequences place_end sheet tracks
-    generation_time generations group_spread id log_weights max_bytes max_children max_iter method
+    generation_time generation_mean generation_sd delay_mean delay_sd
+    links sampled substitution_rate transmission group_spread
+    id log_weights max_bytes max_children max_iter method
     min_support missing mutation n_candidates n_draws quotes root roots scheduler sequences
     sharpness stays stickiness strict_dates substitution ties unsequenced until
     waiting_law waiting_mean waiting_sd disease keep

@@ -68,6 +68,8 @@ CLASSES: dict[str, str] = {
     "Reversion": "outtrees.models.normal",
     "Sticky": "outtrees.models.category",
     "Substitution": "outtrees.models.columns.substitution",
+    "Transmission": "outtrees.models.columns.transmission",
+    "TransmittedSequence": "outtrees.models.columns.transmission",
     "Waiting": "outtrees.models.columns.waiting",
     "Ancestry": "outtrees.ancestry.estimator",
 }

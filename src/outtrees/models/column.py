@@ -43,6 +43,8 @@ class ColumnKernel(ABC):
 
     # Whether only likeness to the parent beyond that to all records counts; see `Lineage`.
     contrasted: ClassVar[bool] = True
+    # Whether the parameters are those of the column of dates; see `TransmittedSequence`.
+    follows_dates: ClassVar[bool] = False
     # Whether `log_steps` are ratios to pairs without descent: there are then no outliers, and
     # `log_common` is what such a column weighs without any edge.
     relative: ClassVar[bool] = False
@@ -106,6 +108,10 @@ class ColumnKernel(ABC):
     def prior_slopes(self) -> Array:
         """Return ∂/∂params of `log_prior` (P,), by central differences of that formula."""
         return differences(lambda kernel: kernel.log_prior(), self)
+
+    def reordered(self, cells: Array, rows: Index) -> Array:
+        """Return the column in which record i holds what record rows[i] held."""
+        return cells[rows]
 
     def variants(self) -> Sequence[Self]:
         """Return the forms of the kernel among which a fit chooses by their likelihood."""

@@ -6,6 +6,7 @@ from outtrees.models.columns.contacts import Contacts
 from outtrees.models.columns.lineage import EdgeWeights, Lineage, LineagePairs
 from outtrees.models.columns.matrices import Distances, GivenWeights
 from outtrees.models.columns.substitution import Substitution
+from outtrees.models.columns.transmission import Transmission, TransmittedSequence
 from outtrees.models.columns.waiting import Waiting
 from outtrees.models.count import Counts
 from outtrees.models.normal import Reversion
@@ -25,5 +26,7 @@ __all__ = [
     "Reversion",
     "Sticky",
     "Substitution",
+    "Transmission",
+    "TransmittedSequence",
     "Waiting",
 ]

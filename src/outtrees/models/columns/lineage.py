@@ -102,7 +102,9 @@ class Lineage:
 
     def start(self, values: Sequence[Array]) -> Self:
         """Return the lineage with starting parameters for columns of cells (T, D_c)."""
-        kernels = tuple(k.start(v) for k, v in zip(self.kernels, values, strict=True))
+        kernels = _sharing(
+            tuple(k.start(v) for k, v in zip(self.kernels, values, strict=True)), values
+        )
         K = self.generations
         weights = np.full(K, 0.1 / max(K - 1, 1))
         weights[0] = 1.0 if K == 1 else 0.9
@@ -127,6 +129,13 @@ class Lineage:
         """Which column holds the dates, None if there is none."""
         found = [c for c, kernel in enumerate(self.kernels) if isinstance(kernel, Waiting)]
         return found[-1] if found else None
+
+    def _owner(self, c: int) -> int:
+        """Return the column that holds the parameters of this one."""
+        if not self.kernels[c].follows_dates:
+            return c
+        assert self.dates is not None  # kernels that follow dates come with them
+        return self.dates
 
     @property
     def contrasted(self) -> tuple[int, ...]:
@@ -413,6 +422,9 @@ class Lineage:
         kernels, shares = list(self.kernels), np.array(self.outlier_shares, dtype=np.float64)
         for c, part in zip(self.used, parts, strict=True):
             kernels[c] = kernels[c].with_params(part)
+        for c in self.used:
+            if kernels[c].follows_dates:
+                kernels[c] = kernels[c].following(kernels[self._owner(c)])
         shares[self._shared] = [share_of(value) for value in own_shares]
         logs = np.array([0.0, *links])
         return replace(
@@ -468,9 +480,11 @@ class Lineage:
                 if listed is background.contrast and background.shares[c] is not None:
                     on_contrast.append(follow)  # its slopes come with those of the means
                 else:
-                    kernels[c] += kernel.slopes(stretch.columns[c], follow, stretch.elapsed)
+                    kernels[self._owner(c)] += kernel.slopes(
+                        stretch.columns[c], follow, stretch.elapsed
+                    )
             cells = pairs.children[c]
-            kernels[c] += self._slopes_alone(c, cells, alone, background, on_contrast)
+            kernels[self._owner(c)] += self._slopes_alone(c, cells, alone, background, on_contrast)
         rest = np.zeros(self.generations - 1)
         return np.concatenate([*kernels.values(), shares[self._shared], rest])
 
@@ -499,14 +513,12 @@ class Lineage:
     def slopes_of_roots(self, values: Sequence[Array], weights: Array) -> Array:
         """Return ∂/∂params of Σ weights · log_root (P,); weights (n,)."""
         aside = {*self.contrasted, self.dates}
-        kernels = [
-            np.zeros(len(self.kernels[c].params))
-            if c in aside
-            else self.kernels[c].slopes_alone(values[c], weights)
-            for c in self.used
-        ]
-        rest = len(self.params) - sum(map(len, kernels))
-        return np.concatenate([*kernels, np.zeros(rest)])
+        kernels = {c: np.zeros(len(self.kernels[c].params)) for c in self.used}
+        for c in self.used:
+            if c not in aside:
+                kernels[self._owner(c)] += self.kernels[c].slopes_alone(values[c], weights)
+        rest = len(self.params) - sum(map(len, kernels.values()))
+        return np.concatenate([*kernels.values(), np.zeros(rest)])
 
     def log_common(self) -> float:
         """Return the log-probability of what no tree changes: contacts by chance."""
@@ -574,6 +586,21 @@ class Lineage:
     def sample_alone(self, n: int, rng: np.random.Generator) -> list[Array]:
         """Return n records without a parent, as columns of cells."""
         return [kernel.sample_alone(n, rng) for kernel in self.kernels]
+
+
+def _sharing(kernels: tuple[Any, ...], values: Sequence[Array]) -> tuple[Any, ...]:
+    """Return the kernels, those that follow the dates with the parameters of that column."""
+    followers = [c for c, kernel in enumerate(kernels) if kernel.follows_dates]
+    if not followers:
+        return kernels
+    found = list(kernels)
+    dates = next(c for c, kernel in enumerate(kernels) if isinstance(kernel, Waiting))
+    for c in followers:
+        rate = found[c].first_rate(values[c], found[dates])
+        found[dates] = found[dates].with_sequences(rate)
+    for c in followers:
+        found[c] = found[c].following(found[dates])
+    return tuple(found)
 
 
 def log_means(values: Array, place: Index, n: int) -> Array:

@@ -194,6 +194,16 @@ class Waiting(CellKernel):
     # Learning ------------------------------------------------------------------------------
 
     @property
+    def is_given(self) -> bool:
+        """Whether the waiting time is known, so that no others are tried."""
+        return self.table is not None or (self.mean is not None and self.sd is not None)
+
+    @property
+    def ahead(self) -> float:
+        """How long before its parent's end a child may come."""
+        return 0.0
+
+    @property
     def _free(self) -> tuple[bool, bool]:
         if self.table is not None or self.fixed:
             return False, False
