@@ -160,13 +160,6 @@ def _sequence_kernel(column: Column, substitution: str) -> Substitution:
     return Substitution(levels, substitution if levels == ("A", "C", "G", "T") else "JC69")
 
 
-def transmits(records: Records, dates: DateOptions) -> bool:
-    """Return whether a table has what the transmission model is made for: dates and genomes."""
-    kinds = {c.kind for c in records.columns if c.name not in (dates.until, dates.censored)}
-    letters = [c.levels for c in records.columns if c.kind == "sequence"]
-    return "date" in kinds and any(set(levels or ()) <= set("ACGTU") for levels in letters)
-
-
 def _check_group_spread(records: Records) -> None:
     needs = Message(
         Option("group_spread", True),

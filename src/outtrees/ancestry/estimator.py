@@ -26,7 +26,6 @@ from outtrees.ancestry.columns import (
     TransmissionOptions,
     matrix_column,
     model_columns,
-    transmits,
 )
 from outtrees.ancestry.constraints import (
     forbidden_pairs,
@@ -58,7 +57,6 @@ from outtrees.views.report import write_report
 from outtrees.views.report_data import ReportData
 
 Array = NDArray[np.float64]
-_MOST_AUTO = 1000  # records for which the transmission model is taken unasked: it weighs all pairs
 
 
 class Ancestry(BaseEstimator):
@@ -103,8 +101,7 @@ class Ancestry(BaseEstimator):
     transmission : {"auto"} or bool
         Whether dates are those of sampling, and sequences change with time along chains of
         infection in which some people are not sampled; see `outtrees.models.columns.Transmission`.
-        "auto": where one of the six parameters below is given, and for tables of up to 1,000
-        records with dates and DNA for which no waiting time, `until` or `censored` is given.
+        "auto": where one of the six parameters below is given.
     generation_mean, generation_sd : float, optional
         Of the time from infection to infection, with `transmission`; learned where not given.
     delay_mean, delay_sd : float, optional
@@ -613,10 +610,7 @@ class Ancestry(BaseEstimator):
                 )
             return None
         if wanted == "auto" and not some:
-            quiet = not other and self.disease is None and dates.strict and dates.law == "gamma"
-            small = len(self.table_) <= _MOST_AUTO
-            if not (quiet and small and transmits(self.table_, dates)):
-                return None
+            return None
         if other:
             raise ArgumentError(
                 Option(some[0] if some else "transmission"),

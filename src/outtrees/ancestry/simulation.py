@@ -56,10 +56,10 @@ def simulated(posterior: Posterior, n: int, rng: np.random.Generator) -> Table:
         if isinstance(kernel, Waiting):
             start = np.nanmin(column.values[:, 0]) if column.calendar else 0.0
             table[name] = [_date(start + v, column.calendar) for v in values[:, 0]]
-        elif isinstance(kernel, Substitution):
-            table[name] = ["".join(kernel.levels[int(c)] for c in row) for row in values]
-        elif isinstance(kernel, TransmittedSequence):
-            table[name] = ["".join(kernel.levels[int(c)] for c in row[4:]) for row in values]
+        elif isinstance(kernel, Substitution | TransmittedSequence):
+            # The latter's cells begin with the four of a date.
+            rows = values if isinstance(kernel, Substitution) else values[:, 4:]
+            table[name] = ["".join(kernel.levels[int(c)] for c in row) for row in rows]
         elif isinstance(kernel, Sticky):
             table[name] = [kernel.levels[int(v)] for v in values[:, 0]]
         elif isinstance(kernel, GroupedDrift):

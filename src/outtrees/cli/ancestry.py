@@ -174,7 +174,7 @@ _model = together(
         "--transmission/--no-transmission",
         default=None,
         help="Whether dates are those of sampling and sequences change with time along chains of "
-        "infection with unsampled people.  [default: for dates and DNA without a waiting time]",
+        "infection with unsampled people.  [default: where one of the next six options is given]",
     ),
     click.option("--generation-mean", type=Finite(0, min_open=True),
                  help="Mean time from infection to infection; learned if not given."),

@@ -578,7 +578,9 @@ class TransmittedSequence(ColumnKernel):
         """Return the function of child and parent that `pairs` is for these records."""
         x, y = _letters(children), _letters(parents)
         root = np.asarray(self.root)
-        varied = ~((x == root).all(axis=0) & (y == root).all(axis=0))
+        # Sites at which nobody was seen to depart from the origin say nothing about parents.
+        departed = [((z != root) & (z != MISSING)).any(axis=0) for z in (x, y)]
+        varied = departed[0] | departed[1]
         same_records = children is parents
         read = (x != MISSING).sum(axis=1).astype(float)
         x, y, root = x[:, varied], y[:, varied], root[varied]
