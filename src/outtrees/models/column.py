@@ -109,6 +109,10 @@ class ColumnKernel(ABC):
         """Return ∂/∂params of `log_prior` (P,), by central differences of that formula."""
         return differences(lambda kernel: kernel.log_prior(), self)
 
+    def following(self, dates: Any) -> Self:
+        """Return the kernel with the parameters of the column of dates, if it follows them."""
+        return self
+
     def reordered(self, cells: Array, rows: Index) -> Array:
         """Return the column in which record i holds what record rows[i] held."""
         return cells[rows]

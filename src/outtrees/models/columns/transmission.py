@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincinv
 
-from outtrees.models.column import Array, ColumnKernel, Index, logit, share_of
+from outtrees._common.types import Array
+from outtrees.models.column import ColumnKernel, Index, logit, share_of
+from outtrees.models.columns.similar import MISSING
 from outtrees.models.columns.substitution import Substitution
-from outtrees.models.columns.unknown_sites import MISSING, UnknownSites
+from outtrees.models.columns.unknown_sites import UnknownSites
 from outtrees.models.columns.waiting import Waiting
 
 # What is learned, unless it is given, in coordinates without constraints.

@@ -30,12 +30,12 @@ def weigh(edges, laws, clock, weights, parts, total):  # type: ignore[no-untyped
     n_leaving, n_left = len(log_leaving), len(log_left)
     longest = 0
     for e in range(len(edges.delta)):
-        longest = max(longest, np.int64(np.ceil(edges.slack[e] / step)))
+        longest = max(longest, int(np.ceil(edges.slack[e] / step)))
     cells = np.empty((2, n_leaving * (2 * longest + 1)))
     # Logarithms of the times that occur; half a step stands for none at all.
     most = 0
     for e in range(len(edges.delta)):
-        most = max(most, np.int64(np.round(abs(edges.delta[e]) / step)))
+        most = max(most, int(np.round(abs(edges.delta[e]) / step)))
     log_times = np.log(np.maximum(np.arange(most + longest + n_leaving + 2), 0.5) * step)
     log_per = np.log(rate / (letters - 1)) if with_sites else 0.0
     for e in range(len(edges.delta)):
