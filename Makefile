@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 UNUSED := tests|pip|setuptools|pkg_resources|mypy|mypyc|selenium|trio|pygments|fontTools
 
-.PHONY: demo test test-all pytest smoke lint style types bench kills fuzz paper clean
+.PHONY: demo test test-all pytest smoke lint style types bench kills fuzz calibration mutants paper clean
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -50,10 +50,6 @@ test-all: lint
 # What shows soonest that a Python or a library does not fit: every example, model files, the README.
 smoke: $(READY)
 	$(PYTEST) src/outtrees tests/io tests/test_readme.py tests/test_old_names.py
-
-# Random cases against slow twins: so many for each test; what fails is kept in .hypothesis.
-fuzz: $(READY)
-	OUTTREES_FUZZ=$${OUTTREES_FUZZ:-2000} $(PYTEST) tests/fuzz
 
 # How often promises of supports and intervals are kept, in simulations.
 calibration: $(READY)
