@@ -12,10 +12,15 @@ from sklearn.neighbors import KernelDensity
 from outtrees._common.types import Array
 from outtrees.bayes.estimator import BayesianOutTree
 from outtrees.bayes.stacking import default_families
-from outtrees.density.stacking import default_mutations, stack_mutations
+from outtrees.density.stacking import stack_mutations
 from outtrees.inference import fit_mutation
 from outtrees.inference.likelihood import leaf_log_density, log_predictive_ratio
-from outtrees.models import GaussianMutation, KernelMutation, MixtureMutation
+from outtrees.models import (
+    GaussianMutation,
+    KernelMutation,
+    MixtureMutation,
+    ProductMutation,
+)
 from outtrees.models.base import Mutation
 from paper.dirichlet_mixture import DirichletProcessMixture
 
@@ -163,7 +168,7 @@ def mixtures(
 ) -> dict[str, Any]:
     """Return the scores of mixtures: the best one, and several stacked.
 
-    As ``OutTreeDensity("auto")``, with nearly its candidates: each is fitted to two thirds of the
+    As ``OutTreeDensity("auto")``, with other candidates: each is fitted to two thirds of the
     training and validation records in turn, weights maximise the density of the rest, and what
     has weight is fitted to all. 53 validation records alone would settle weights poorly.
     """
@@ -210,11 +215,15 @@ OURS: dict[str, Method] = {
 
 
 def _mixtures(n_records: int, quick: bool) -> dict[str, Mutation]:
-    """Return the candidates: those of "auto" with a curve in place of linear maps."""
-    offered = default_mutations(n_records)
-    del offered["few clouds + Parzen"], offered["cloud + 2 linear maps"]
+    """Return the candidates: one cloud and many with a Parzen window, columns, and a curve."""
     curve = KernelMutation(gamma=0.35, ridge=0.1)
-    offered["cloud + curve"] = MixtureMutation(n_iid=1, n_local=1, local=curve)
+    offered: dict[str, Mutation] = {
+        "cloud + Parzen": MixtureMutation(n_iid=1),
+        "many clouds + Parzen": MixtureMutation(n_iid=min(max(2, n_records // 16), 100)),
+        "columns": ProductMutation(MixtureMutation(n_iid=2)),
+        "columns, sharp": ProductMutation(MixtureMutation(n_local=2, prior_strength=0.1)),
+        "cloud + curve": MixtureMutation(n_iid=1, n_local=1, local=curve),
+    }
     return {name: offered[name] for name in list(offered)[: 2 if quick else None]}
 
 

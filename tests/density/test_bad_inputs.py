@@ -102,14 +102,14 @@ REFUSED = {
 @pytest.mark.parametrize(("X", "error", "message"), REFUSED.values(), ids=list(REFUSED))
 def test_refused_records(X, error, message):
     with pytest.raises(error, match=message):
-        OutTreeDensity().fit(X)
+        OutTreeDensity("gaussian").fit(X)
 
 
 def test_float32_overflow():
     with np.errstate(over="ignore"):
         huge = (1e39 * np.abs(GOOD)).astype(np.float32)
     with pytest.raises(ValueError, match="Input X contains infinity"):
-        OutTreeDensity().fit(huge)
+        OutTreeDensity("gaussian").fit(huge)
 
 
 def test_constant_column():
@@ -118,7 +118,7 @@ def test_constant_column():
         ConvergenceWarning,
         match="^column 'c' is constant; covariance regularised by reg_covar=1e-06",
     ):
-        model = OutTreeDensity().fit(X)
+        model = OutTreeDensity("gaussian").fit(X)
     assert np.isfinite(model.score_samples(X)).all()
     assert model.converged_
 
@@ -156,11 +156,11 @@ def test_discrete_models_are_not_warned_of_discreteness(recwarn):
 def test_unfitted():
     for call in ("score_samples", "score", "log_predictive"):
         with pytest.raises(NotFittedError, match="This OutTreeDensity instance is not fitted yet"):
-            getattr(OutTreeDensity(), call)(GOOD)
+            getattr(OutTreeDensity("gaussian"), call)(GOOD)
     for call in ("sample", "sample_trees"):
         with pytest.raises(NotFittedError, match="This OutTreeDensity instance is not fitted yet"):
-            getattr(OutTreeDensity(), call)()
-    assert not hasattr(OutTreeDensity(), "tree_")
+            getattr(OutTreeDensity("gaussian"), call)()
+    assert not hasattr(OutTreeDensity("gaussian"), "tree_")
 
 
 def test_wrong_records_at_predict_time():
@@ -228,7 +228,7 @@ def test_unknown_parameter():
 
 def test_parameters_are_checked_before_records():
     with pytest.raises(InvalidParameterError):
-        OutTreeDensity(max_iter=0).fit(None)
+        OutTreeDensity("gaussian", max_iter=0).fit(None)
 
 
 def test_too_few_records_to_hold_some_out():

@@ -19,7 +19,8 @@ FEW = {"max_iter": 3, "random_state": 0}  # a fit that is cut short conforms or 
 
 @parametrize_with_checks(
     [
-        OutTreeDensity(**FEW),
+        OutTreeDensity(cv=2, **FEW),
+        OutTreeDensity("gaussian", **FEW),
         OutTreeDensity("mixture", **FEW),
         OutTreeDensity(GaussianMutation(transition="identity", covariance="diag"), **FEW),
         OutTreeDensity("gaussian", solver="lbfgs", **FEW),
@@ -32,10 +33,10 @@ def test_conformity(estimator, check):
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        OutTreeDensity(),
+        OutTreeDensity("gaussian"),
         OutTreeDensity("mixture"),
         OutTreeDensity("columns", **FEW),
-        OutTreeDensity(solver="lbfgs", max_iter=30),
+        OutTreeDensity("gaussian", solver="lbfgs", max_iter=30),
     ]
 )
 def test_conformity_at_length(estimator, check):
@@ -49,7 +50,7 @@ def _density(model):
 @pytest.mark.parametrize(
     ("model", "asked"),
     [
-        (OutTreeDensity(), _density),
+        (OutTreeDensity(random_state=0), _density),
         (BayesianOutTree(max_iter=20), _density),
         (OutTreeClassifier(random_state=0), lambda model: model.predict_proba([[0.3, -0.2]])),
         (

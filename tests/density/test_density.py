@@ -24,7 +24,7 @@ PLAIN = np.random.default_rng(0).normal(size=(40, 3))
 
 @pytest.fixture(scope="module")
 def model():
-    return OutTreeDensity().fit(SPIRAL)
+    return OutTreeDensity("gaussian").fit(SPIRAL)
 
 
 def test_what_a_fit_holds(model):
@@ -105,14 +105,14 @@ def test_auto_options_are_chosen_by_cross_validation():
 
 
 def test_early_stopping_keeps_the_best_on_held_out_records():
-    model = OutTreeDensity(early_stopping=True, random_state=0).fit(SPIRAL)
+    model = OutTreeDensity("gaussian", early_stopping=True, random_state=0).fit(SPIRAL)
     assert len(model.X_) == len(SPIRAL)
     assert len(model.validation_scores_) > 1
 
 
 def test_exhausted_iterations_are_not_called_converged():
     with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
-        model = OutTreeDensity(max_iter=1).fit(SPIRAL)
+        model = OutTreeDensity("gaussian", max_iter=1).fit(SPIRAL)
     assert not model.converged_
 
 
@@ -137,7 +137,7 @@ def test_exhausted_iterations_are_not_called_converged():
 )
 def test_records_that_are_refused(X, message):
     with pytest.raises(ValueError, match=message):
-        OutTreeDensity().fit(X)
+        OutTreeDensity("gaussian").fit(X)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_records_that_are_refused(X, message):
 )
 def test_records_that_are_warned_of(X, message):
     with pytest.warns(UserWarning, match=message):
-        model = OutTreeDensity(max_iter=500).fit(X)
+        model = OutTreeDensity("gaussian", max_iter=500).fit(X)
     assert np.isfinite(model.score_samples(X)).all()
 
 
@@ -178,7 +178,10 @@ def test_options_that_are_refused(options, message):
         ({"n_components": 3}, "is for mutation='mixture'"),
         ({"mutation": GaussianMutation(), "prior_strength": 3.0}, "set it there"),
         ({"mutation": "auto", "early_stopping": True}, "leave out early_stopping"),
-        ({"early_stopping": True, "validation_fraction": 0.99}, "at least 2 are needed"),
+        (
+            {"mutation": "gaussian", "early_stopping": True, "validation_fraction": 0.99},
+            "at least 2 are needed",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(options, message):
@@ -188,9 +191,9 @@ def test_options_that_do_not_go_together(options, message):
 
 def test_not_fitted_yet():
     with pytest.raises(NotFittedError):
-        OutTreeDensity().score_samples(PLAIN)
+        OutTreeDensity("gaussian").score_samples(PLAIN)
     with pytest.raises(NotFittedError):
-        _ = OutTreeDensity().tree_
+        _ = OutTreeDensity("gaussian").tree_
 
 
 def test_names_are_kept_and_compared():

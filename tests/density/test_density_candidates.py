@@ -115,7 +115,12 @@ def test_a_dense_refit_forgets_the_list(model):
 
 def test_early_stopping_and_choices():
     stopped = OutTreeDensity(
-        candidates="knn", n_candidates=6, early_stopping=True, random_state=0, max_iter=30
+        "gaussian",
+        candidates="knn",
+        n_candidates=6,
+        early_stopping=True,
+        random_state=0,
+        max_iter=30,
     ).fit(SPIRAL[:40])
     assert len(stopped.validation_scores_) >= 2
     assert len(stopped.X_) == 40
@@ -142,7 +147,7 @@ def test_auto_goes_by_the_free_memory(monkeypatch):
 
 def test_what_does_not_fit_is_refused_before_anything_is_allocated(monkeypatch):
     monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 10**9)
-    dense = OutTreeDensity(candidates="dense")
+    dense = OutTreeDensity("gaussian", candidates="dense")
     with pytest.raises(
         MemoryError, match=r"60,000 records need about 460.8 GB .*; 1.0 GB are free"
     ):
@@ -150,14 +155,14 @@ def test_what_does_not_fit_is_refused_before_anything_is_allocated(monkeypatch):
     with pytest.raises(MemoryError, match="Use candidates='knn'"):
         matrix_way(dense, 60_000)
     with pytest.raises(MemoryError, match="options chosen here need all pairs"):
-        matrix_way(OutTreeDensity(solver="lbfgs"), 60_000, can_be_sparse=False)
-    assert matrix_way(OutTreeDensity(candidates="knn"), 60_000) == "knn"
+        matrix_way(OutTreeDensity("gaussian", solver="lbfgs"), 60_000, can_be_sparse=False)
+    assert matrix_way(OutTreeDensity("gaussian", candidates="knn"), 60_000) == "knn"
     # Nor is a list of edges made that would not fit.
     for way in ("knn", "auto"):
         with pytest.raises(
             MemoryError, match=r"candidates of 1,000,000 records need .* GB.*smaller n_candidates"
         ):
-            matrix_way(OutTreeDensity(candidates=way), 1_000_000)
+            matrix_way(OutTreeDensity("gaussian", candidates=way), 1_000_000)
     # Fits at the same time need memory at the same time.
     assert matrix_way(dense, 2500, n_jobs=1) == "dense"
     with pytest.raises(MemoryError):
@@ -168,9 +173,9 @@ def test_refusals(model):
     with pytest.raises(ValueError, match="log_predictive needs the sum over all trees"):
         model.log_predictive(NEW)
     with pytest.raises(ValueError, match=r"solver must be 'em' for .*; got 'lbfgs'"):
-        OutTreeDensity(solver="lbfgs", candidates="knn").fit(SPIRAL)
+        OutTreeDensity("gaussian", solver="lbfgs", candidates="knn").fit(SPIRAL)
     with pytest.raises(ValueError, match="missing='integrate' needs all pairs"):
-        OutTreeDensity(missing="integrate", candidates="knn").fit(
+        OutTreeDensity("gaussian", missing="integrate", candidates="knn").fit(
             np.where(SPIRAL > 1.4, np.nan, SPIRAL)
         )
     for wrong in ({"candidates": "sparse"}, {"n_candidates": 0}, {"n_candidates": 2.5}):

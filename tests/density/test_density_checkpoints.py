@@ -77,7 +77,7 @@ def assert_same_bits(model, other):
 def test_killed_after_every_step(tmp_path, monkeypatch, name):
     """A new process after each step: everything that a step depends on is in the file."""
     X, options = FITS[name]
-    whole = OutTreeDensity(**options).fit(X)
+    whole = OutTreeDensity(**{"mutation": "gaussian", **options}).fit(X)
     path = tmp_path / "fit.checkpoint"
     original = Checkpoint.record
 
@@ -91,7 +91,9 @@ def test_killed_after_every_step(tmp_path, monkeypatch, name):
         while True:
             runs += 1
             try:
-                resumed = OutTreeDensity(**options).fit(X, checkpoint=path)
+                resumed = OutTreeDensity(**{"mutation": "gaussian", **options}).fit(
+                    X, checkpoint=path
+                )
                 break
             except Killed:
                 assert path.exists()
@@ -136,14 +138,14 @@ def test_a_process_killed_while_it_writes(tmp_path):
     assert not model.exists()
     done = run(-1)
     assert done.returncode == 0, done.stderr
-    assert_same_bits(load(model), OutTreeDensity(**options).fit(SPIRAL))
+    assert_same_bits(load(model), OutTreeDensity(**{"mutation": "gaussian", **options}).fit(SPIRAL))
 
 
 def test_a_seed_that_was_drawn_is_kept(tmp_path):
     path = tmp_path / "fit.checkpoint"
     options = {"mutation": "mixture", "n_components": 2, "max_iter": 5, "early_stopping": True}
-    first = OutTreeDensity(**options).fit(SPIRAL, checkpoint=path)
-    again = OutTreeDensity(**options).fit(SPIRAL, checkpoint=path)
+    first = OutTreeDensity(**{"mutation": "gaussian", **options}).fit(SPIRAL, checkpoint=path)
+    again = OutTreeDensity(**{"mutation": "gaussian", **options}).fit(SPIRAL, checkpoint=path)
     assert_same_bits(first, again)
 
 
@@ -165,7 +167,7 @@ def test_a_checkpoint_of_something_else_is_refused(kept, change):
     X[3, 1] += change.pop("cell", 0)
     options = {"mutation": "parzen", "random_state": 0, **change}
     with pytest.raises(RecordsError, match=r"'fit\.checkpoint' is no checkpoint of this data with"):
-        OutTreeDensity(**options).fit(X, checkpoint=kept)
+        OutTreeDensity(**{"mutation": "gaussian", **options}).fit(X, checkpoint=kept)
 
 
 def test_what_does_not_matter_may_change(kept, capsys):
@@ -203,5 +205,5 @@ def test_what_cannot_be_kept_is_refused(tmp_path, options, sentence):
         X[0, 0] = np.nan
     path = tmp_path / "fit.checkpoint"
     with pytest.raises(ValueError, match=sentence):
-        OutTreeDensity(**options).fit(X, checkpoint=path)
+        OutTreeDensity(**{"mutation": "gaussian", **options}).fit(X, checkpoint=path)
     assert not path.exists()

@@ -19,7 +19,7 @@ NEW = make_spiral(30, random_state=2)
 
 @pytest.fixture(scope="module")
 def model():
-    return OutTreeDensity().fit(X)
+    return OutTreeDensity("gaussian").fit(X)
 
 
 def test_log_predictive_is_the_papers_ratio(model):
@@ -69,14 +69,14 @@ def test_missing_cells_where_the_mutation_takes_them():
     model = OutTreeDensity(CategoricalMutation()).fit(cells)
     assert np.isfinite(model.score_samples(cells)).all()
     assert model.__sklearn_tags__().input_tags.allow_nan
-    assert not OutTreeDensity().__sklearn_tags__().input_tags.allow_nan
+    assert not OutTreeDensity("gaussian").__sklearn_tags__().input_tags.allow_nan
 
 
 def test_more_columns_than_rows_are_fine_with_a_prior():
     wide = np.random.default_rng(0).normal(size=(6, 9))
-    assert np.isfinite(OutTreeDensity().fit(wide).score_samples(wide)).all()
+    assert np.isfinite(OutTreeDensity("gaussian").fit(wide).score_samples(wide)).all()
     with pytest.raises(ValueError, match="'full' covariance needs more than 9 rows for 9 columns"):
-        OutTreeDensity(prior_strength=0).fit(wide)
+        OutTreeDensity("gaussian", prior_strength=0).fit(wide)
 
 
 def test_prior_strength_by_cross_validation_works_on_an_object_too():
@@ -118,7 +118,7 @@ def test_early_stopping_scores_records_it_did_not_fit():
 
 @pytest.mark.parametrize("solver", ["em", "lbfgs", "gradient"])
 def test_exhausted_iterations_warn_with_a_remedy(solver):
-    model = OutTreeDensity(solver=solver, max_iter=1)
+    model = OutTreeDensity("gaussian", solver=solver, max_iter=1)
     with pytest.warns(ConvergenceWarning, match=r"converge in max_iter=1 .* raise max_iter"):
         model.fit(X)
     assert (model.converged_, model.n_iter_) == (False, 1)

@@ -17,11 +17,11 @@ OPTIONS = {"missing": "integrate", "max_iter": 15, "random_state": 0}
 
 def test_the_error_names_what_to_do():
     with pytest.raises(ValueError, match=r"OutTreeImputer, which accepts NaN, fit an OutTreeDens"):
-        OutTreeDensity().fit(HOLEY)
+        OutTreeDensity("gaussian").fit(HOLEY)
     with pytest.raises(ValueError, match=r"missing='integrate'"):
-        OutTreeDensity().fit(X).score_samples(HOLEY)
+        OutTreeDensity("gaussian").fit(X).score_samples(HOLEY)
     with pytest.raises(ValueError, match=r"'missing' parameter of OutTreeDensity must be"):
-        OutTreeDensity(missing="drop").fit(X)
+        OutTreeDensity("gaussian", missing="drop").fit(X)
 
 
 # A few random steps may or may not look level: that is not what this is about.
@@ -103,7 +103,6 @@ def test_categories_beside_numbers():
 @pytest.mark.parametrize(
     "options",
     [
-        {"mutation": "auto"},
         {"solver": "lbfgs"},
         {"early_stopping": True},
         {"prior_strength": "auto"},
@@ -115,10 +114,12 @@ def test_options_without_meaning_for_hidden_cells_are_refused(options):
     with pytest.raises(ValueError, match="hidden cells can be integrated out for Gaussian and"):
         OutTreeDensity("kernel", **OPTIONS).fit(HOLEY)
     with pytest.raises(ValueError, match="column 1 is more than 1e"):
-        OutTreeDensity(**OPTIONS).fit(HOLEY + np.array([0.0, 1e7]))
+        OutTreeDensity("gaussian", **OPTIONS).fit(HOLEY + np.array([0.0, 1e7]))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@parametrize_with_checks([OutTreeDensity(missing="integrate", max_iter=5, random_state=0)])
+@parametrize_with_checks(
+    [OutTreeDensity("gaussian", missing="integrate", max_iter=5, random_state=0)]
+)
 def test_conformity(estimator, check):
     check(estimator)

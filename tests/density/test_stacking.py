@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from sklearn.mixture import GaussianMixture
 
+from outtrees import OutTreeDensity
+from outtrees.datasets import make_spiral
 from outtrees.density.stacking import default_mutations, stack_mutations
 from outtrees.inference.likelihood import leaf_log_density
-from outtrees.models import GaussianMutation
+from outtrees.inference.selection import select_mutation
+from outtrees.models import CloudsMutation, GaussianMutation
 
 
 def test_the_stack_is_a_normalised_mutation():
@@ -20,15 +24,56 @@ def test_the_stack_is_a_normalised_mutation():
 
 
 @pytest.mark.slow
-def test_curves_and_columns_are_told_apart():
-    """A noisy circle asks for maps or windows, integer codes for columns."""
+def test_curves_and_skewed_columns_are_told_apart():
+    """A noisy spiral in a table of few records asks for maps, skewed columns for normal scores."""
     rng = np.random.default_rng(2)
-    t = rng.uniform(0, 2 * np.pi, 90)
-    circle = np.c_[np.cos(t), np.sin(t)] + 0.05 * rng.normal(size=(90, 2))
-    codes = rng.integers(3, size=(90, 3)).astype(float)
-    mutations = default_mutations(90)
-    on_circle = stack_mutations(mutations, circle, cv=2, random_state=0, max_iter=30).weights
-    on_codes = stack_mutations(mutations, codes, cv=2, random_state=0, max_iter=30).weights
-    columns = np.array(["columns" in name for name in mutations])
-    assert on_circle[columns].sum() < 0.2
-    assert on_codes[columns].sum() > 0.8
+    skewed = np.exp(rng.normal(size=(120, 3)) @ np.array([[1, 0.7, 0], [0, 0.7, 0.5], [0, 0, 0.8]]))
+    mutations = default_mutations()
+    names = list(mutations)
+    curve = stack_mutations(mutations, make_spiral(120), random_state=0, max_iter=30)
+    assert curve.weights[names.index("cloud + 2 linear maps")] > 0.3
+    columns = stack_mutations(mutations, skewed, random_state=0, max_iter=30)
+    assert columns.weights[names.index("clouds of normal scores")] > 0.8
+
+
+def test_mutations_far_behind_are_tried_once():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    far = GaussianMutation(transition="zero")
+    near = GaussianMutation(transition="identity")
+    mutations = {"near": near, "far": far}
+    scored = []
+
+    def held_out(mutation, records, fold, seed, options):
+        scored.append("far" if mutation.transition == "zero" else "near")
+        return np.full(len(fold), -50.0 if mutation.transition == "zero" else -3.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("outtrees.inference.selection._held_out", held_out)
+        selection = select_mutation(mutations, X, cv=3, race=True, random_state=0)
+        assert sorted(scored) == ["far", "near", "near", "near"]
+        assert selection.best == "near"
+        assert selection.complete.tolist() == [0]
+        assert selection.mean.tolist() == [-3.0, -50.0]
+        scored.clear()
+        assert select_mutation(mutations, X, cv=3, random_state=0).complete.tolist() == [0, 1]
+        assert len(scored) == 6
+
+
+def test_default_density_is_never_far_behind_its_parts_nor_a_gaussian_mixture():
+    """Three clouds: what a Gaussian mixture of the right size knows, the default finds."""
+    rng = np.random.default_rng(4)
+    middle = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+    X = middle[rng.integers(3, size=160)] + rng.normal(size=(160, 2))
+    train, test = X[:80], X[80:]
+    model = OutTreeDensity(random_state=0).fit(train)
+    mixture = GaussianMixture(3, n_init=5, random_state=0).fit(train).score(test)
+    assert model.score_samples(test).mean() > mixture - 0.05
+    assert model.cv_results_["weight"].sum() == pytest.approx(1.0)
+    assert model.edge_marginals_.sum() + model.root_marginals_.sum() == pytest.approx(80.0)
+
+
+def test_default_density_of_few_records_is_that_of_clouds():
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    model = OutTreeDensity(random_state=0).fit(X)
+    assert type(model.mutation_) is CloudsMutation
+    assert np.isfinite(model.score_samples(X)).all()

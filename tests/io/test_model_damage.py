@@ -30,7 +30,7 @@ X = np.random.default_rng(0).normal(size=(20, 2))
 def good(tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a short fit is a fit
-        model = OutTreeDensity(max_iter=2).fit(X)
+        model = OutTreeDensity("gaussian", max_iter=2).fit(X)
     return save(model, tmp_path_factory.mktemp("good") / "model").read_bytes()
 
 
@@ -367,6 +367,6 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
-        save(OutTreeDensity(), path)
+        save(OutTreeDensity("gaussian"), path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["model"]

@@ -106,7 +106,9 @@ def test_ancestry(tmp_path):
 
 def test_density_of_incomplete_records(tmp_path):
     """What was integrated out stays so: the completions are saved with the model."""
-    model = quietly(OutTreeDensity(missing="integrate", max_iter=3, random_state=0).fit, GAPS)
+    model = quietly(
+        OutTreeDensity("gaussian", missing="integrate", max_iter=3, random_state=0).fit, GAPS
+    )
     back = saved(model, tmp_path)
     assert back.score_samples(GAPS).tobytes() == model.score_samples(GAPS).tobytes()
     assert back.edge_marginals_.tobytes() == model.edge_marginals_.tobytes()

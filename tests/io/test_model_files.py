@@ -69,7 +69,7 @@ def fitted(X=CONTINUOUS[:15], **options):
     """A fit of a few steps: what it has learned does not matter here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return OutTreeDensity(max_iter=3, **options).fit(X)
+        return OutTreeDensity(**{"mutation": "gaussian", "max_iter": 3, **options}).fit(X)
 
 
 def round_trip(model, tmp_path, **options):
@@ -144,7 +144,7 @@ def test_density_with_names_and_unfitted(tmp_path):
     same(back.feature_names_in_, np.array(["a", "ä b", "c"], dtype=object))
     with pytest.raises(ValueError, match="feature names should match"):
         back.score_samples(frame[["c", "a", "ä b"]])
-    assert round_trip(OutTreeDensity(tol=1e-3), tmp_path).tol == 1e-3
+    assert round_trip(OutTreeDensity("gaussian", tol=1e-3), tmp_path).tol == 1e-3
 
 
 def test_records(tmp_path):

@@ -139,7 +139,7 @@ def test_estimators_on_dask_equal_those_here(two_workers):
     from outtrees.parallel.scheduler import on_scheduler
 
     X = np.random.default_rng(0).normal(size=(24, 1))
-    folds = OutTreeDensity(prior_strength="auto", cv=2, random_state=0)
+    folds = OutTreeDensity("gaussian", prior_strength="auto", cv=2, random_state=0)
     families = {t: GaussianPosterior(transition=t) for t in ("zero", "identity")}
 
     def numbers(n_jobs):

@@ -17,7 +17,7 @@ from outtrees.views.density import (
 
 
 def test_pictures():
-    model = OutTreeDensity().fit(np.random.default_rng(0).normal(size=(30, 2)))
+    model = OutTreeDensity("gaussian").fit(np.random.default_rng(0).normal(size=(30, 2)))
     axes = Figure().subplots(2)
     assert plot_density(model, axes[0]) is axes[0]
     assert plot_trace(model, axes[1]) is axes[1]

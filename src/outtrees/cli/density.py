@@ -55,8 +55,9 @@ _SPARSE_SECONDS = 3e-3  # for each record of a fit over candidates, roughly
     type=click.Choice(["kinds", "auto", *MUTATIONS]),
     default="kinds",
     show_default=True,
-    help="How a child differs from its parent. kinds: gaussian for numbers, categorical for "
-    "categories; auto: an average of several, weighted on held-out records (numbers only, slow).",
+    help="How a child differs from its parent. auto: an average of several, weighted on held-out "
+    "records (numbers only). kinds: auto for numbers, categorical for categories, gaussian and "
+    "categorical for both; gaussian for numbers with --checkpoint or hidden cells.",
 )
 @click.option(
     "--missing",
@@ -109,8 +110,12 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
     found = design(records, codes=chosen in ("kinds", "categorical"))
     if options["missing"] == "error":
         refuse_missing(found, records, chosen, "integrate them out with --missing integrate")
+    hidden = options["missing"] == "integrate" and bool((found.X != found.X).any())
+    mutation = by_kinds(found, "gaussian") if chosen == "kinds" else chosen
+    if (chosen, mutation) == ("kinds", "gaussian") and not hidden and not options["checkpoint"]:
+        mutation = "auto"
     model = OutTreeDensity(
-        by_kinds(found, "gaussian") if chosen == "kinds" else chosen,
+        mutation,
         max_iter=options["max_iter"],
         missing=options["missing"],
         candidates=options["candidates"],
@@ -118,10 +123,10 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
         n_jobs=options["jobs"],
         random_state=options["seed"],
     )
-    hidden = options["missing"] == "integrate" and bool((found.X != found.X).any())
     plan = density_plan(model, len(records), hidden)
-    # A default fit takes about 150 evaluations; "auto" fits six mutations on six sets of records.
-    fits = 36 if chosen == "auto" else 1
+    # One mutation takes about 150 evaluations; "auto" fits four on up to four sets of records, of
+    # which half need none.
+    fits = 5 if mutation == "auto" else 1
     what = f"a density of {len(records):,} records"
     cost = planned_cost(
         screen, what, len(records), 150 if fits == 1 else 100 * fits, plan, fits * _SPARSE_SECONDS

@@ -64,6 +64,8 @@ _LEFT_BY_A_FIT = (
 )
 # None of these changes what is fitted; which pairs take part was decided already.
 _NOT_IN_FINGERPRINT = ("n_jobs", "verbose", "candidates")
+# With fewer records in a fold "auto" takes its first mutation, clouds: nothing can be weighed.
+_FEWEST_TO_WEIGH = 4
 _SETTINGS_WITH_AUTO = ("mutation", "n_components", "prior_strength")
 
 
@@ -77,13 +79,15 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    mutation : str or Mutation, default="gaussian"
-        How a child differs from its parent: "gaussian", "parzen", "parzen-diag", "iid", "kernel",
-        "mixture", "columns" (each column by itself), "categorical", "poisson", "bernoulli", or a
+    mutation : str or Mutation, default="auto"
+        How a child differs from its parent. "auto" fits several mutations and mixes them with the
+        weights that predict held-out records best (`outtrees.density.stacking`): the best
+        density. One by its name: "gaussian", "parzen", "parzen-diag", "iid", "kernel", "mixture",
+        "clouds", "columns" (each column by itself), "categorical", "poisson", "bernoulli", or a
         `Mutation` with options of its own; parameters that such an object already has are
-        forgotten.
-        "auto" fits several mutations and mixes them with the weights that predict held-out
-        records best (`outtrees.density.stacking`): slowest, and the best density.
+        forgotten. Name one that follows the parent, such as "gaussian", where the trees are what
+        you ask for: "auto" may find that parents say nothing. With hidden cells integrated out,
+        "auto" is "gaussian".
     solver : {"em", "lbfgs", "gradient"}, default="em"
         Accelerated EM; L-BFGS; the paper's gradient ascent with line search. EM needs the fewest
         evaluations by far and alone does not depend on the units of the data.
@@ -108,7 +112,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         records, and is refused for a full covariance with fewer rows than columns.
     reg_covar : float, default=1e-6
         The floor of the prior's covariance, as a fraction of each column's variance.
-    cv : int, default=5
+    cv : int, default=3
         The number of folds for "auto".
     n_jobs : int, default=None
         The number of folds fitted at the same time, as in joblib.
@@ -239,7 +243,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        mutation: str | Mutation = "gaussian",
+        mutation: str | Mutation = "auto",
         *,
         solver: str = "em",
         max_iter: int = 200,
@@ -251,7 +255,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         n_components: int | str | None = None,
         prior_strength: float | str = 1.0,
         reg_covar: float = 1e-6,
-        cv: int = 5,
+        cv: int = 3,
         n_jobs: int | None = None,
         missing: str = "error",
         candidates: str = "auto",
@@ -323,6 +327,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         for name in _LEFT_BY_A_FIT:
             self.__dict__.pop(name, None)
         hidden = self.missing == "integrate" and bool(np.isnan(records).any())
+        stacked = stacked and not hidden
         self.candidates_ = self._decided(len(records), hidden)
         kept = None if checkpoint is None else self._checkpoint(records, hidden, checkpoint)
         if hidden:
@@ -409,7 +414,10 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
                 Option("prior_strength", "auto"),
                 ", or name one mutation",
             )
-        mutations = default_mutations(len(X), self.prior_strength, self.reg_covar)
+        mutations = default_mutations(self.prior_strength, self.reg_covar)
+        if len(X) < _FEWEST_TO_WEIGH * self.cv:
+            name = next(iter(mutations))
+            return fit_mutation(mutations[name], X, random_state=self.random_state)
         stack = stack_mutations(
             mutations,
             X,
@@ -434,7 +442,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         unused = {
             "solver": None if self.solver == "em" else self.solver,
             "early_stopping": self.early_stopping or None,
-            **dict.fromkeys(self._auto_settings(), "auto"),
+            **{name: "auto" for name in self._auto_settings() if name != "mutation"},
         }
         for name, value in unused.items():
             if value is not None:

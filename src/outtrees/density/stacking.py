@@ -14,11 +14,7 @@ from outtrees.inference.ascent import FitResult
 from outtrees.inference.restarts import fit_mutation
 from outtrees.inference.selection import Selection, select_mutation
 from outtrees.inference.stacking import stacking_shares
-from outtrees.models import GaussianMutation, MixtureMutation, ProductMutation
-from outtrees.models.base import Mutation
-
-# Of more clouds than this the Parzen window beside them does as well, at far less cost.
-_MOST_CLOUDS = 100
+from outtrees.models import CloudsMutation, GaussianMutation, MixtureMutation, Mutation
 
 
 @dataclass(frozen=True)
@@ -31,27 +27,20 @@ class Stack:
     fits: list[FitResult]  # of the mutations that were kept, to all records
 
 
-def default_mutations(
-    n_records: int, prior_strength: float = 1.0, reg_covar: float = 1e-6
-) -> dict[str, Mutation]:
+def default_mutations(prior_strength: float = 1.0, reg_covar: float = 1e-6) -> dict[str, Mutation]:
     """Return the mutations that `OutTreeDensity(mutation="auto")` weighs against each other.
 
-    Between them they cover one cloud and several, up to one for every 16 records (at most 100);
-    curves (children displaced by one of two linear maps); and columns with values of their own,
-    such as counts and codes.
+    Two ignore the parent: clouds whose number and shapes are averaged over, of the columns and of
+    their normal scores. Two follow it: a Parzen window beside a cloud, and curves (children
+    displaced by one of two linear maps).
     """
-    many = min(max(2, n_records // 16), _MOST_CLOUDS)
-    few = min(3, many)
     options: dict[str, Any] = {"prior_strength": prior_strength, "reg_covar": reg_covar}
-    sharp: dict[str, Any] = {"prior_strength": 0.1 * prior_strength, "reg_covar": reg_covar}
     linear = GaussianMutation(**options)
     return {
+        "clouds": CloudsMutation(),
+        "clouds of normal scores": CloudsMutation(scores=True),
         "cloud + Parzen": MixtureMutation(n_iid=1, **options),
-        "few clouds + Parzen": MixtureMutation(n_iid=few, **options),
-        "many clouds + Parzen": MixtureMutation(n_iid=many, **options),
         "cloud + 2 linear maps": MixtureMutation(n_iid=1, n_local=2, local=linear, **options),
-        "columns": ProductMutation(MixtureMutation(n_iid=2, **options)),
-        "columns, sharp": ProductMutation(MixtureMutation(n_iid=1, n_local=2, **sharp)),
     }
 
 
@@ -72,7 +61,8 @@ def stack_mutations(
     weights: p(child | parent) = Σ_c w_c p_c(child | parent) is again a mutation, and its leaf
     predictive a normalised density.
 
-    Cost: (cv + 1) fits of each mutation, (cv · mutations) of them in parallel.
+    Cost: (cv + 1) fits of each mutation, but one of those that the first fold puts far behind;
+    folds and mutations in parallel.
 
     Examples
     --------
@@ -83,9 +73,19 @@ def stack_mutations(
     """
     records = np.asarray(X, dtype=np.float64)
     selection = select_mutation(
-        mutations, records, cv=cv, n_jobs=n_jobs, random_state=random_state, **fit_options
+        mutations,
+        records,
+        cv=cv,
+        race=True,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        **fit_options,
     )
-    weights, kept, shares = stacking_shares(selection.log_densities)
+    tried = selection.complete
+    found = stacking_shares(selection.log_densities[tried])
+    weights = np.zeros(len(mutations))
+    weights[tried] = found.weights
+    kept, shares = tried[found.kept], found.shares
     seed = random_state if isinstance(random_state, int) else None
     fits = []
     for name in (selection.names[c] for c in kept):

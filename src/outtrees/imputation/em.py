@@ -210,7 +210,9 @@ def _with_observed_roots(
         at = [continuous.index(c) for c in columns]
         cov = restrict(cloud.cov[np.ix_(at, at)], mutation.covariance)
         return replace(mutation, root_mean=cloud.mean[at], root_cov=cov)
-    return mutation._with_observed_root(X[:, columns])
+    if mutation.hidden_cells == "tables":
+        return mutation._with_observed_root(X[:, columns])
+    return mutation  # refused by name where the model of hidden cells is built
 
 
 # Independent records ---------------------------------------------------------------------------

@@ -100,6 +100,27 @@ def log_likelihood(
     return tree_distribution(mutation, X).log_z - log_number_of_trees(len(np.asarray(X)))
 
 
+def parent_free_log_likelihood(mutation: Mutation, X: ArrayLike) -> float:
+    """Return the log-likelihood of records under a mutation that ignores the parent. O(T).
+
+    With p(x_u | x_v) = c_u for every parent, each record is the root of T^(T−2) trees, and
+
+        log p(X) = Σ_u log c_u + log (1/T) Σ_r p(x_r) / c_r,   p the root's density.
+
+    Examples
+    --------
+    >>> from outtrees.models import GaussianMutation
+    >>> X = np.random.default_rng(0).normal(size=(10, 2))
+    >>> iid = GaussianMutation(transition="zero").start(X)
+    >>> bool(abs(parent_free_log_likelihood(iid, X) - log_likelihood(iid, X)) < 1e-9)
+    True
+    """
+    records = np.asarray(X, dtype=np.float64)
+    of_child = leaf_log_density(mutation, records[:1], records)
+    ratios = mutation.log_root(records) - of_child
+    return float(of_child.sum() + logsumexp(ratios) - np.log(len(records)))
+
+
 def log_posterior_and_gradient(
     mutation: Mutation,
     X: ArrayLike,  # (T, D)

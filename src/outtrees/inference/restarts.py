@@ -18,7 +18,7 @@ from outtrees.inference.ascent import FitResult, Watcher
 from outtrees.inference.checkpoint import Checkpoint
 from outtrees.inference.em import fit_candidate_em, fit_em
 from outtrees.inference.gradient import fit_gradient, fit_lbfgs
-from outtrees.inference.likelihood import leaf_log_density
+from outtrees.inference.likelihood import leaf_log_density, parent_free_log_likelihood
 from outtrees.models import CategoricalMutation, GaussianMutation
 from outtrees.models.base import Mutation
 
@@ -83,6 +83,9 @@ def fit_mutation(
     seed = None if n_candidates is None else int(as_generator(random_state).integers(2**31))
 
     def run(start: Mutation) -> FitResult:
+        if start.parent_free and not len(start.params):  # `start` was the whole fit
+            value = np.array([parent_free_log_likelihood(start, records)])
+            return FitResult(start, value, n_iter=0, n_evaluations=0, stopped_by="tol")
         stopper = None
         if X_validation is not None:
             stopper = EarlyStopping(records, np.asarray(X_validation), n_iter_no_change)

@@ -19,6 +19,8 @@ from outtrees.inference.likelihood import leaf_log_density
 from outtrees.inference.restarts import fit_mutation, with_known_values
 from outtrees.models.base import Mutation
 
+_FAR_BEHIND = 1.0  # nats for each record
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -26,12 +28,17 @@ class Selection:
 
     best: Any  # its name
     names: list[Any]  # of all mutations, in the order given
-    log_densities: Array  # (n_mutations, T), each record's when it was held out
+    log_densities: Array  # (n_mutations, T), each record's when it was held out; NaN: not tried
+
+    @property
+    def complete(self) -> NDArray[np.intp]:
+        """The mutations that were tried on all folds (all, without a race)."""
+        return np.flatnonzero(~np.isnan(self.log_densities).any(axis=1))
 
     @property
     def mean(self) -> Array:
-        """Mean held-out log-density of each mutation."""
-        return np.asarray(self.log_densities.mean(axis=1))
+        """Mean held-out log-density of each mutation, over the folds on which it was tried."""
+        return np.asarray(np.nanmean(self.log_densities, axis=1))
 
     @property
     def standard_deviation(self) -> Array:
@@ -39,15 +46,16 @@ class Selection:
 
         It is inf for a mutation that gave some record no density at all.
         """
-        possible = np.isfinite(self.log_densities).all(axis=1)
+        possible = ~np.isinf(self.log_densities).any(axis=1)
         result = np.full(len(self.names), np.inf)
-        result[possible] = self.log_densities[possible].std(axis=1, ddof=1)
+        result[possible] = np.nanstd(self.log_densities[possible], axis=1, ddof=1)
         return result
 
     @property
     def standard_error(self) -> Array:
         """Standard error of each mean, records taken as independent."""
-        return np.asarray(self.standard_deviation / np.sqrt(self.log_densities.shape[1]))
+        tried = (~np.isnan(self.log_densities)).sum(axis=1)
+        return np.asarray(self.standard_deviation / np.sqrt(tried))
 
 
 def select_mutation(
@@ -56,6 +64,7 @@ def select_mutation(
     *,
     cv: int = 5,
     rule: str = "best",
+    race: bool = False,
     n_jobs: int | None = None,
     random_state: Any = None,
     **fit_options: Any,
@@ -71,6 +80,9 @@ def select_mutation(
     mutations : mapping from any name to a mutation, simplest first
     rule : {"best", "one_standard_error"}
         The second takes the first mutation whose mean is within one standard error of the best.
+    race : bool
+        Whether mutations that are far behind on the first fold, by more than a nat for each record
+        and three standard errors, are tried no further.
 
     Examples
     --------
@@ -103,19 +115,36 @@ def select_mutation(
     seed = int(rng.integers(2**31))
     names = list(mutations)
     known = [with_known_values(mutation, records) for mutation in mutations.values()]
-    jobs = [(k, fold) for k in range(len(names)) for fold in range(cv)]
-    scored = Parallel(n_jobs=n_jobs)(
-        delayed(_held_out)(known[k], records, folds[fold], seed, fit_options) for k, fold in jobs
-    )
-    log_densities = np.empty((len(names), T))
-    for (k, fold), values in zip(jobs, scored, strict=True):
-        log_densities[k, folds[fold]] = values
+    log_densities = np.full((len(names), T), np.nan)
+
+    def run(jobs: list[tuple[int, int]]) -> None:
+        scored = Parallel(n_jobs=n_jobs)(
+            delayed(_held_out)(known[k], records, folds[fold], seed, fit_options)
+            for k, fold in jobs
+        )
+        for (k, fold), values in zip(jobs, scored, strict=True):
+            log_densities[k, folds[fold]] = values
+
+    running = list(range(len(names)))
+    if race:
+        run([(k, 0) for k in running])
+        running = _not_far_behind(log_densities[:, folds[0]])
+    run([(k, fold) for k in running for fold in range(1 if race else 0, cv)])
     selection = Selection(names[0], names, log_densities)
     chosen = int(np.argmax(selection.mean))
     if rule == "one_standard_error":
         enough = selection.mean[chosen] - selection.standard_error[chosen]
         chosen = int(np.flatnonzero(selection.mean >= enough)[0])
     return Selection(names[chosen], names, log_densities)
+
+
+def _not_far_behind(log_densities: Array) -> list[int]:
+    """Return the mutations that are not far behind the best on these records (n_mutations, n)."""
+    behind = log_densities[np.argmax(log_densities.mean(axis=1))] - log_densities
+    means = behind.mean(axis=1)
+    with np.errstate(invalid="ignore"):  # inf − inf: a mutation that excludes some record
+        errors = np.nan_to_num(behind.std(axis=1) / np.sqrt(behind.shape[1]), nan=0.0, posinf=0.0)
+    return [int(k) for k in np.flatnonzero(means <= np.maximum(_FAR_BEHIND, 3.0 * errors))]
 
 
 def _held_out(

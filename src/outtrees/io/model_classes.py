@@ -16,6 +16,7 @@ from typing import Any
 CLASSES: dict[str, str] = {
     "BernoulliMutation": "outtrees.models.count",
     "CategoricalMutation": "outtrees.models.category",
+    "CloudsMutation": "outtrees.models.clouds",
     "ColumnMutation": "outtrees.models.column",
     "GaussianMutation": "outtrees.models.normal",
     "KernelMutation": "outtrees.models.kernel",

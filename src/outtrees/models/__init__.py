@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from outtrees.models.base import Mutation
 from outtrees.models.category import CategoricalMutation
+from outtrees.models.clouds import CloudsMutation
 from outtrees.models.column import ColumnMutation
 from outtrees.models.count import BernoulliMutation, PoissonMutation
 from outtrees.models.kernel import KernelMutation
@@ -17,6 +18,7 @@ __all__ = [
     "MUTATIONS",
     "BernoulliMutation",
     "CategoricalMutation",
+    "CloudsMutation",
     "ColumnMutation",
     "GaussianMutation",
     "KernelMutation",
@@ -34,6 +36,7 @@ MUTATIONS: dict[str, Callable[[], Mutation]] = {
     "iid": lambda: GaussianMutation(transition="zero"),
     "kernel": KernelMutation,
     "mixture": MixtureMutation,
+    "clouds": CloudsMutation,
     "columns": lambda: ProductMutation(MixtureMutation(n_local=2)),
     "categorical": CategoricalMutation,
     "poisson": PoissonMutation,

@@ -197,7 +197,7 @@ def plot_trace(estimator: Any, ax: Any = None) -> Any:
     --------
     >>> from outtrees import OutTreeDensity
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
-    >>> plot_trace(OutTreeDensity().fit(X)).get_ylabel()
+    >>> plot_trace(OutTreeDensity("gaussian").fit(X)).get_ylabel()
     'log-likelihood + log prior'
     """
     ax = plot_log_likelihoods(estimator.log_likelihoods_, ax=ax)

@@ -1,4 +1,4 @@
-"""One sweep of a collapsed Gibbs sampler for normal clusters, compiled.
+"""Clusters of normal records, means and covariances integrated out, compiled.
 
 A cluster holds the normal inverse-Wishart posterior of its members: their number, the mean of μ,
 and the lower Cholesky factor of the scatter Ψ. A member that comes or goes changes Ψ by rank one.
@@ -32,27 +32,33 @@ def change_factor(factor, vector, sign):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def log_student(x, count, mean, factor, kappa, nu):  # type: ignore[no-untyped-def]
-    """Return the log-density of x in a cluster, mean and covariance integrated out. O(D²)."""
-    D = len(x)
+def log_constant(count, factor, kappa, nu):  # type: ignore[no-untyped-def]
+    """Return the part of a cluster's log-density that is the same for every x. O(D)."""
+    D = len(factor)
     dof, weight = nu + count, kappa + count
-    spread = (weight + 1.0) / weight
-    log_det, squared = 0.0, 0.0
-    white = np.empty(D)
+    log_det = 0.0
     for i in range(D):
+        log_det += math.log(factor[i, i])
+    return (
+        math.lgamma(0.5 * (dof + 1.0))
+        - math.lgamma(0.5 * (dof + 1.0 - D))
+        - 0.5 * D * math.log(math.pi * (weight + 1.0) / weight)
+        - log_det
+    )
+
+
+@compiled
+def log_student(x, constant, count, mean, factor, kappa, nu, white):  # type: ignore[no-untyped-def]
+    """Return the log-density of x in a cluster, mean and covariance integrated out. O(D²)."""
+    weight = kappa + count
+    squared = 0.0
+    for i in range(len(x)):
         rest = x[i] - mean[i]
         for j in range(i):
             rest -= factor[i, j] * white[j]
         white[i] = rest / factor[i, i]
         squared += white[i] ** 2
-        log_det += math.log(factor[i, i])
-    return (
-        math.lgamma(0.5 * (dof + 1.0))
-        - math.lgamma(0.5 * (dof + 1.0 - D))
-        - 0.5 * D * math.log(math.pi * spread)
-        - log_det
-        - 0.5 * (dof + 1.0) * math.log1p(squared / spread)
-    )
+    return constant - 0.5 * (nu + count + 1.0) * math.log1p(squared * weight / (weight + 1.0))
 
 
 @compiled
@@ -97,9 +103,12 @@ def sweep(X, labels, n_clusters, order, uniforms, log_alpha, kappa, nu, centre, 
     counts = np.zeros(T + 1, np.intp)
     means = np.empty((T + 1, D))
     factors = np.empty((T + 1, D, D))
-    scratch = np.empty(D)
+    scratch, white = np.empty(D), np.empty(D)
+    constants = np.empty(T + 1)
+    alone = log_constant(0, prior_factor, kappa, nu)
     for k in range(n_clusters):
         gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor, scratch)
+        constants[k] = log_constant(counts[k], factors[k], kappa, nu)
     logs = np.empty(T + 1)
     for step in range(T):
         t = order[step]
@@ -111,16 +120,21 @@ def sweep(X, labels, n_clusters, order, uniforms, log_alpha, kappa, nu, centre, 
             if k != n_clusters:
                 start_cluster(k, counts, means, factors, means[n_clusters], factors[n_clusters])
                 counts[k] = counts[n_clusters]
+                constants[k] = constants[n_clusters]
                 for u in range(T):
                     if labels[u] == n_clusters:
                         labels[u] = k
-        elif not change_members(x, k, -1.0, counts, means, factors, kappa, scratch):
-            gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor, scratch)
+        else:
+            if not change_members(x, k, -1.0, counts, means, factors, kappa, scratch):
+                gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor, scratch)
+            constants[k] = log_constant(counts[k], factors[k], kappa, nu)
         for j in range(n_clusters):
             logs[j] = math.log(counts[j]) + log_student(
-                x, counts[j], means[j], factors[j], kappa, nu
+                x, constants[j], counts[j], means[j], factors[j], kappa, nu, white
             )
-        logs[n_clusters] = log_alpha + log_student(x, 0, centre, prior_factor, kappa, nu)
+        logs[n_clusters] = log_alpha + log_student(
+            x, alone, 0, centre, prior_factor, kappa, nu, white
+        )
         top = logs[0]
         for j in range(1, n_clusters + 1):
             top = max(top, logs[j])
@@ -138,52 +152,53 @@ def sweep(X, labels, n_clusters, order, uniforms, log_alpha, kappa, nu, centre, 
             n_clusters += 1
         labels[t] = k
         change_members(x, k, 1.0, counts, means, factors, kappa, scratch)
+        constants[k] = log_constant(counts[k], factors[k], kappa, nu)
     return n_clusters
 
 
 @compiled
-def log_evidence(X, labels, n_clusters, kappa, nu, centre, prior_factor):  # type: ignore[no-untyped-def]
-    """Return log p(X | clusters), means and covariances integrated out. O(T D² + K D²).
-
-    The product of each record's density given the members of its cluster that came before it,
-    which is the same in every order.
-    """
+def gather_statistics(X, labels, n_clusters):  # type: ignore[no-untyped-def]
+    """Return the number, the mean and the scatter about it of each cluster's records. O(T D²)."""
     T, D = X.shape
-    counts = np.zeros(n_clusters, np.intp)
-    means = np.empty((n_clusters, D))
-    factors = np.empty((n_clusters, D, D))
-    scratch = np.empty(D)
-    for k in range(n_clusters):
-        start_cluster(k, counts, means, factors, centre, prior_factor)
-    total = 0.0
+    counts = np.zeros(n_clusters)
+    means = np.zeros((n_clusters, D))
+    scatters = np.zeros((n_clusters, D, D))
     for t in range(T):
         k = labels[t]
-        total += log_student(X[t], counts[k], means[k], factors[k], kappa, nu)
-        change_members(X[t], k, 1.0, counts, means, factors, kappa, scratch)
-    return total
+        counts[k] += 1.0
+        share = (counts[k] - 1.0) / counts[k]
+        for i in range(D):
+            apart = X[t, i] - means[k, i]
+            for j in range(i + 1):  # the other half is never read
+                scatters[k, i, j] += share * apart * (X[t, j] - means[k, j])
+        for i in range(D):
+            means[k, i] += (X[t, i] - means[k, i]) / counts[k]
+    return counts, means, scatters
 
 
 @compiled
-def log_predictive(points, X, labels, n_clusters, log_alpha, kappa, nu, centre, prior_factor):  # type: ignore[no-untyped-def]
-    """Return the log-density of each point given the clusters, Σ_k n_k t_k + α t_0 over n + α."""
-    T, D = X.shape
-    counts = np.zeros(n_clusters + 1, np.intp)
-    means = np.empty((n_clusters + 1, D))
-    factors = np.empty((n_clusters + 1, D, D))
-    scratch = np.empty(D)
-    for k in range(n_clusters + 1):
-        gather(X, labels, k, counts, means, factors, kappa, centre, prior_factor, scratch)
-    result = np.empty(len(points))
-    logs = np.empty(n_clusters + 1)
-    log_total = math.log(T + math.exp(log_alpha))
-    for i in range(len(points)):
-        for k in range(n_clusters + 1):
-            share = math.log(counts[k]) if k < n_clusters else log_alpha
-            logs[k] = share + log_student(points[i], counts[k], means[k], factors[k], kappa, nu)
-        top, total = logs[0], 0.0
-        for k in range(1, n_clusters + 1):
-            top = max(top, logs[k])
-        for k in range(n_clusters + 1):
-            total += math.exp(logs[k] - top)
-        result[i] = top + math.log(total) - log_total
-    return result
+def log_evidence(counts, means, scatters, kappa, nu, scales):  # type: ignore[no-untyped-def]
+    """Return log p(X | clusters) from their statistics, Ψ₀ = diag(scales). O(K D³)."""
+    D = len(scales)
+    log_prior_det = 0.0
+    for i in range(D):
+        log_prior_det += math.log(scales[i])
+    factor = np.empty((D, D))
+    total = 0.0
+    for k in range(len(counts)):
+        n = counts[k]
+        shift = kappa * n / (kappa + n)
+        log_det = 0.0
+        for i in range(D):
+            for j in range(i + 1):
+                value = scatters[k, i, j] + shift * means[k, i] * means[k, j]
+                if i == j:
+                    value += scales[i]
+                for m in range(j):
+                    value -= factor[i, m] * factor[j, m]
+                factor[i, j] = math.sqrt(value) if i == j else value / factor[j, j]
+            log_det += 2.0 * math.log(factor[i, i])
+            total += math.lgamma(0.5 * (nu + n - i)) - math.lgamma(0.5 * (nu - i))
+        total += 0.5 * nu * log_prior_det - 0.5 * (nu + n) * log_det
+        total -= 0.5 * D * (n * math.log(math.pi) + math.log1p(n / kappa))
+    return total
