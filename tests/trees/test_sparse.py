@@ -418,3 +418,25 @@ def test_sums_of_roots_that_are_nothing_beside_the_others(roots):
     fast = Sparse(child, parent, log_beta[child, parent], log_root, roots=roots)
     np.testing.assert_allclose(fast.log_z_rooted, exact.log_z_rooted, rtol=1e-14)
     assert fast.log_z == pytest.approx(exact.log_z, rel=1e-14)
+
+
+@pytest.mark.parametrize("method", ["sparse", "dense"])
+def test_roots_of_many_records_are_counted_in_drawn_trees(method, monkeypatch):
+    """Eigenvalues of thousands of records take minutes; 6,000 used to be refused after a fit."""
+    rng = np.random.default_rng(0)
+    T = 200
+    date = np.sort(rng.integers(0, 60, T))
+    after = date[:, None] - date[None]
+    child, parent = np.nonzero((after > -4) & (after < 12) & ~np.eye(T, dtype=bool))
+    trees = OutTreeDistribution.from_candidates(
+        child, parent, rng.normal(size=len(child)), np.full(T, 1.0), roots="any", method=method
+    )
+    exact = trees.number_of_roots()
+    monkeypatch.setattr("outtrees.trees.probabilities._MOST_EIGENVALUES", 100)
+    drawn = trees.number_of_roots()
+    assert drawn.shape == exact.shape == (T + 1,)
+    assert not np.array_equal(drawn, exact)
+    assert drawn.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(drawn, trees.number_of_roots())
+    spread = np.sqrt(exact * (1 - exact) / 2000)
+    assert (np.abs(drawn - exact) < 5 * spread + 1e-3).all()

@@ -817,7 +817,7 @@ class Ancestry(BaseEstimator):
 
     @property
     def n_roots_(self) -> Array:
-        """The probabilities of 0, 1, 2, … roots. Exact."""
+        """The probabilities of 0, 1, 2, … roots. Exact; of over 2,000 records by drawn trees."""
         return self.fitted.trees.number_of_roots()
 
     @property

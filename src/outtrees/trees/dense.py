@@ -17,7 +17,13 @@ from outtrees.errors import InvalidWeightsError
 from outtrees.trees import elimination, extended, support, weights
 from outtrees.trees.arborescence import certified_arborescence, total_weight
 from outtrees.trees.edges import ListedEdges
-from outtrees.trees.probabilities import root_count_distribution, settled, weighted
+from outtrees.trees.probabilities import (
+    root_count_distribution,
+    root_counts_drawn,
+    settled,
+    too_many_for_eigenvalues,
+    weighted,
+)
 from outtrees.trees.ranking import ranked_arborescences, smallest_sums
 from outtrees.trees.sampling import SamplingTables, sampling_tables
 from outtrees.trees.weights import Floats, Ints, Weights
@@ -121,10 +127,12 @@ class DenseTrees:
         )
 
     def number_of_roots(self) -> Floats:
-        """Return P(k roots) for k = 0 … T."""
+        """Return P(k roots) for k = 0, 1, …"""
         T = self.weights.n - self.lifted
         if not self.lifted:
             return np.append([0.0, 1.0], np.zeros(T - 1))
+        if too_many_for_eigenvalues(T):
+            return root_counts_drawn(self.sample)
         return settled(root_count_distribution(self.elimination.absorption()[1:, 1:]), T)
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:

@@ -304,6 +304,10 @@ class OutTreeDistribution:
     def number_of_roots(self) -> Floats:
         """P(the forest has k roots), (T + 1,) for k = 0, …, T, in all groups. Exact; O(T³).
 
+        Among more than 2,000 records (of listed edges: that can descend from each other in a
+        circle) the roots of 2,000 drawn trees are counted, always the same ones: each probability
+        then has a standard error of up to 0.011.
+
         Examples
         --------
         >>> import numpy as np

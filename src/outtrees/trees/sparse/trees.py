@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from functools import cached_property
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from math import fsum
 
 import numpy as np
 
 from outtrees.trees import elimination, extended, weights
 from outtrees.trees.edges import ListedEdges
-from outtrees.trees.probabilities import root_count_distribution, settled, weighted
+from outtrees.trees.probabilities import (
+    root_count_distribution,
+    root_counts_drawn,
+    settled,
+    too_many_for_eigenvalues,
+    weighted,
+)
 from outtrees.trees.sparse.components import (
     Bools,
     Components,
@@ -33,8 +40,6 @@ from outtrees.trees.sparse.elimination import (
 from outtrees.trees.sparse.fronts import Plan, planned
 from outtrees.trees.sparse.ranking import best_of_list, best_trees
 from outtrees.trees.weights import Floats, Ints
-
-_LARGEST = 5000  # nodes of a component whose eigenvalues are still computed
 
 
 class SparseTrees:
@@ -269,13 +274,16 @@ def _root_counts(trees: SparseTrees) -> Floats:
 
     A record alone is a root or not. In a component, whoever leaves it is a root with the share that
     being a root has in leaving; the roots are a determinantal process with the kernel
-    P(u's path leaves at v) times v's share (see `root_count_distribution`).
+    P(u's path leaves at v) times v's share (see `root_count_distribution`). Where a component is
+    too large for its eigenvalues, the roots of drawn trees are counted.
     """
     components = trees.components
     if trees.roots == "single":
         closed = int(components.single.sum())
         closed += int(((trees.edges.possible_parents() == 0) & components.alone).sum())
         return np.append(np.zeros(closed), 1.0)
+    if _has_large_forest(trees):
+        return root_counts_drawn(trees.sample)
     _, root = trees.by_child
     chances = root[components.alone]
     certain = int((chances == 1.0).sum())
@@ -287,6 +295,16 @@ def _root_counts(trees: SparseTrees) -> Floats:
     return np.append(np.zeros(certain), settled(counts, trees.edges.n_records))
 
 
+def _has_large_forest(trees: SparseTrees) -> bool:
+    """Return whether a component too large for its eigenvalues may have several roots."""
+    components = trees.components
+    first, log_root = components.first, components.log_root[components.members]
+    return any(
+        too_many_for_eigenvalues(int(hi - lo)) and bool((log_root[lo:hi] > -np.inf).any())
+        for lo, hi in pairwise(first)
+    )
+
+
 def _of_component(trees: SparseTrees, c: int) -> Floats:
     inner, components = trees.inner, trees.components
     lo, hi = components.first[c], components.first[c + 1]
@@ -294,11 +312,6 @@ def _of_component(trees: SparseTrees, c: int) -> Floats:
     if not (log_root > -np.inf).any():
         return np.ones(1)
     n = int(hi - lo)
-    if n > _LARGEST:
-        raise MemoryError(
-            f"the number of roots needs the eigenvalues of a component of {n:,} records; they are "
-            f"computed for up to {_LARGEST:,}. Count the roots of sampled trees instead."
-        )
     log_beta = np.full((n + 1, n + 1), -np.inf)
     edges = slice(inner.first[lo], inner.first[hi])
     row = np.repeat(np.arange(n), np.diff(inner.first[lo : hi + 1]))
