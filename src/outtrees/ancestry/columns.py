@@ -24,7 +24,7 @@ from outtrees.models.columns import (
     TransmittedSequence,
     Waiting,
 )
-from outtrees.models.columns.transmission import sequence_cells
+from outtrees.models.columns.transmission import filled_letters, sequence_cells
 from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_matrix
 
@@ -109,6 +109,7 @@ def model_columns(
             kernel, values = _sequence_kernel(column, substitution), column.values
             if transmission is not None and date is not None:
                 kernel = TransmittedSequence(tuple(column.levels or ()))
+                values = filled_letters(values, len(column.levels or ()))
                 values = sequence_cells(date_cells(records, date, dates), values)
         else:
             kernel, values = Sticky(tuple(column.levels or ())), column.values

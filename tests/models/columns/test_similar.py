@@ -6,7 +6,7 @@ import pytest
 from outtrees.models.columns import substitution, unknown_sites
 from outtrees.models.columns.similar import MISSING, similar_sequences
 from outtrees.models.columns.substitution import Substitution
-from outtrees.models.columns.unknown_sites import UnknownSites
+from outtrees.models.columns.unknown_sites import UnknownSites, filled
 
 
 def family(seed, m=400, L=60, missing=0.03, letters=4):
@@ -116,3 +116,28 @@ def test_prepared_sequences_are_kept_for_the_same_cells_only():
     assert not np.array_equal(kernel.pairs(other, other, *edges), first)
     del values, other
     assert False not in substitution._last  # nothing is kept alive
+
+
+def test_unread_sites_are_filled_by_what_relatives_show():
+    rng = np.random.default_rng(0)
+    T, L = 40, 400
+    whole = np.zeros((T, L), dtype=np.uint8)
+    for u in range(1, T):
+        whole[u] = whole[rng.integers(max(0, u - 3), u)]
+        sites = rng.integers(L, size=2)
+        whole[u, sites] = (whole[u, sites] + rng.integers(1, 4, size=2)) % 4
+    codes = np.where(rng.random((T, L)) < 0.8, whole, MISSING).astype(np.uint8)
+    codes[5, : L - 30] = MISSING  # too little of it was read
+    codes[:, 7] = MISSING  # nobody shows that site
+    result = filled(codes, 4)
+    read = codes != MISSING
+    np.testing.assert_array_equal(result[read], codes[read])
+    np.testing.assert_array_equal(result[5], codes[5])
+    assert (result[:, 7] == MISSING).all()
+    others = np.setdiff1d(np.arange(T), [5])
+    hidden = ~read[others] & (np.arange(L) != 7)
+    commonest = np.array([np.bincount(column).argmax() for column in whole.T])
+    hidden &= (whole[others] != commonest) | (whole[others] != whole[0])
+    right = (result[others] == whole[others])[hidden].mean()
+    base = (np.tile(commonest, (len(others), 1)) == whole[others])[hidden].mean()
+    assert right > 0.85 > base + 0.2

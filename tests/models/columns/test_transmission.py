@@ -137,6 +137,21 @@ def test_rows_in_another_order_have_the_same_supports():
     assert any("5 ± 2" in sentence for sentence in one.describe())
 
 
+def test_an_unread_site_counts_as_its_relatives_show_it():
+    columns, sequences = table()
+    options = {"id": "id", "kinds": {"day": "date"}, **GIVEN}
+    whole = Ancestry(**options).fit(columns, sequences=sequences)
+    letters = np.array([list(text) for text in sequences.values()])
+    # Where one other record differs from all.
+    lonely = [s for s in range(300) if (letters[:, s] != "A").sum() == 1 and letters[5, s] == "A"]
+    assert lonely
+    letters[5, lonely] = "N"
+    unread = dict(zip(sequences, map("".join, letters), strict=True))
+    other = Ancestry(**options).fit(columns, sequences=unread)
+    for edge, support in whole.fitted.support_of.items():
+        assert other.fitted.support_of[edge] == pytest.approx(support, abs=1e-12)
+
+
 def test_new_records_are_placed_and_records_are_simulated():
     columns, sequences = table()
     found = Ancestry(id="id", kinds={"day": "date"}, **GIVEN).fit(columns, sequences=sequences)

@@ -16,7 +16,7 @@ from outtrees._common.types import Array
 from outtrees.models.column import ColumnKernel, Index, logit, share_of
 from outtrees.models.columns.similar import MISSING
 from outtrees.models.columns.substitution import Substitution
-from outtrees.models.columns.unknown_sites import UnknownSites
+from outtrees.models.columns.unknown_sites import UnknownSites, filled
 from outtrees.models.columns.waiting import Waiting
 
 # What is learned, unless it is given, in coordinates without constraints.
@@ -492,8 +492,9 @@ class TransmittedSequence(ColumnKernel):
     has gained after it infected u is not a change back in u. (That is possible too: μ ℓ / 3 is
     added to x / a.) The sum over τ and over the number of unsampled people is exact on a grid.
 
-    A record's cells are its date (4 numbers) and its letters. Sites unread in the child say
-    nothing; those read in the child only pay what the sequences most like the parent's show there.
+    A record's cells are its date (4 numbers) and its letters; unread ones are filled in beforehand
+    by `filled_letters`. Of sites that still are not read, those of the child say nothing; those
+    read in the child only pay what the sequences most like the parent's show there.
     The parameters are those of the column of dates.
     """
 
@@ -683,6 +684,19 @@ class TransmittedSequence(ColumnKernel):
 def sequence_cells(dates: Array, letters: Array) -> Array:
     """Return the cells of a column of sequences (T, 4 + L), with the dates (T, 4) that it needs."""
     return np.column_stack([dates, letters])
+
+
+def filled_letters(letters: Array, n_letters: int) -> Array:
+    """Return the letters (T, L) with unread sites as the most similar sequences show them.
+
+    A mutation must be paid once, by the first who has it. If an unread site says nothing about its
+    record's parent and is guessed anew for each of its children, nobody pays, and records with
+    unread sites attract children. With one letter that counts for parent and child alike, trees are
+    those of whole sequences.
+    """
+    codes = np.where(np.isnan(letters), MISSING, letters).astype(np.uint8)
+    result = filled(codes, n_letters)
+    return np.where(result == MISSING, np.nan, result.astype(np.float64))
 
 
 def _letters(values: Array) -> NDArray[np.uint8]:

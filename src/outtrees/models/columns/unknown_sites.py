@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from outtrees.models.columns.similar import MISSING, similar_sequences
 
 _ALIKE = 2.0  # each differing site divides a sequence's vote by e²
+_FILLED_ALIKE = 0.8  # the same in `filled`, where sites count that both show
+_HALF = 0.5  # of its sites, at least, must be read in a sequence that is filled
 _ALL = 0.2  # the vote of all sequences together
 _PSEUDO = 0.1  # of each letter, among all sequences
 _MOST_SEQUENCES = 5000  # beyond, comparing all pairs is not worth it: only the most similar vote
@@ -31,10 +33,19 @@ class UnknownSites:
     n_letters : int
     n_constant : int
         Further sites that all sequences show alike; they count in how similar two are.
+    alike : float
+        Each differing site divides a sequence's vote by the exponential of this.
     """
 
-    def __init__(self, codes: NDArray[np.uint8], n_letters: int, n_constant: int = 0) -> None:
+    def __init__(
+        self,
+        codes: NDArray[np.uint8],
+        n_letters: int,
+        n_constant: int = 0,
+        alike: float = _ALIKE,
+    ) -> None:
         m, L = codes.shape
+        self._alike = alike
         rows, sites = np.nonzero(codes == MISSING)
         self._place = np.full((m, L), -1, dtype=np.int32)
         self._place[rows, sites] = np.arange(len(rows))
@@ -66,7 +77,7 @@ class UnknownSites:
         whole = codes.shape[1] + n_constant
         differing = different * (whole / np.maximum(shared + n_constant, 1.0))
         # In doubles, so that a vote taken out again leaves no trace.
-        self._weight = np.exp(-_ALIKE * differing.astype(np.float64))
+        self._weight = np.exp(-self._alike * differing.astype(np.float64))
         np.fill_diagonal(self._weight, 0.0)
         for a, one in enumerate(letters):
             self._votes[:, a] = (self._weight @ one)[rows, sites]
@@ -80,7 +91,7 @@ class UnknownSites:
     ) -> None:
         found = similar_sequences(codes, _VOTERS, n_constant)
         self._voters = found.index
-        self._voter_weight = np.exp(-_ALIKE * found.differing.astype(np.float64))  # 0 for none
+        self._voter_weight = np.exp(-self._alike * found.differing.astype(np.float64))  # 0 for none
         for low in range(0, len(rows), _CELLS_AT_ONCE):
             some = slice(low, low + _CELLS_AT_ONCE)
             voters, weight = self._voters[rows[some]], self._voter_weight[rows[some]]
@@ -96,6 +107,13 @@ class UnknownSites:
             return np.zeros(len(parent))
         is_own = self._voters[parent] == child[:, None]
         return np.where(is_own, self._voter_weight[parent], 0.0).sum(axis=1)
+
+    def most_voted(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """Return rows, sites and the letters with the most votes there, of all unread sites."""
+        rows, sites = np.nonzero(self._place >= 0)
+        overall = self._counts[:, sites] / np.maximum(self._counts[:, sites].sum(axis=0), 1.0)
+        votes = self._votes[self._place[rows, sites]] + _ALL * overall.T
+        return rows, sites, votes.argmax(axis=1)
 
     def log_letters(
         self,
@@ -119,3 +137,27 @@ class UnknownSites:
         overall = (count + _PSEUDO) / (counted + _PSEUDO * len(self._counts))
         log_share = np.log((_ALL * overall + votes) / (_ALL + total))
         return np.asarray(np.bincount(edge, log_share, minlength=len(parent)), dtype=np.float64)
+
+
+def filled(codes: NDArray[np.uint8], n_letters: int) -> NDArray[np.uint8]:
+    """Return the sequences (m, L) with unread sites as the most similar ones show them.
+
+    Only those of which at least half was read: the relatives of others are not known. A site that
+    nobody read remains unread.
+    """
+    known = codes != MISSING
+    whole = known.mean(axis=1) >= _HALF
+    if known[whole].all():
+        return codes
+    counts = np.array([(codes == a).sum(axis=0) for a in range(n_letters)])
+    result = codes.copy()
+    commonest = np.where(counts.any(axis=0), counts.argmax(axis=0), MISSING).astype(np.uint8)
+    varied = np.flatnonzero((counts > 0).sum(axis=0) > 1)
+    rows, sites, letters = UnknownSites(
+        np.ascontiguousarray(codes[:, varied]), n_letters, alike=_FILLED_ALIKE
+    ).most_voted()
+    chosen = np.tile(commonest, (len(codes), 1))
+    chosen[rows, varied[sites]] = letters
+    wanted = ~known & whole[:, None]
+    result[wanted] = chosen[wanted]
+    return result
