@@ -39,6 +39,7 @@ from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.placement import place_table, read_like
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.simulation import simulated
+from outtrees.ancestry.spread import Spread, spread_of
 from outtrees.candidates import Constraints, all_edges, constraints, table_candidates
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.candidates.edges import PossibleEdges
@@ -902,6 +903,19 @@ class Ancestry(BaseEstimator):
             for key, cell in zip(rows, cells, strict=True):
                 rows[key].append(cell)
         return Table(rows)
+
+    def spread(
+        self, min_support: float = 0.1, n_trees: int = 200, random_state: Any = None
+    ) -> Spread:
+        """Return what the transmission model tells beside the parents, as four tables.
+
+        `parameters` with standard errors; `infections`, each record's date of infection; `links`,
+        the expected number of unsampled people between child and parent; `reproduction`, the mean
+        number of sampled children by the week of the parent's date (a tenth of the time without
+        calendar dates), with intervals from n_trees drawn trees. All intervals hold 95 %. Dates of
+        infection follow from the record's own date and its parents, not from its children.
+        """
+        return spread_of(self.fitted, min_support, n_trees, self._generator(random_state))
 
     def readings(self) -> Table:
         """Return the competing explanations: waiting time, gain, weight, and how they differ.

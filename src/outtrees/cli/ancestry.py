@@ -47,9 +47,11 @@ if TYPE_CHECKING:
 
 PARENTS, RECORDS, LABELS = "parents.csv", "records.csv", "labels.csv"
 LIMITED = "parents_limited.csv"
+# What the transmission model tells, in the order of `Spread`.
+SPREAD = ("transmission.csv", "infections.csv", "links.csv", "reproduction.csv")
 TREES = ("tree.newick", "tree.nexus", "tree.graphml")
 REPORT = "report.html"
-FILES = (PARENTS, RECORDS, LABELS, LIMITED, *TREES, MODEL, REPORT)
+FILES = (PARENTS, RECORDS, LABELS, LIMITED, *SPREAD, *TREES, MODEL, REPORT)
 # What a fit takes, in sums over all trees as dense as those of the trial. Measured on 50 to 600
 # records: 14 to 160 with dates, whose order leaves few cycles, 110 to 870 without.
 _DATED, _UNDATED = 40, 350
@@ -242,7 +244,8 @@ def command(**options: Any) -> None:
 
     Each column is evidence of who descends from whom; the probabilities sum over all trees. With
     --out: parents.csv, records.csv, tree.newick, tree.nexus, tree.graphml, report.html and the
-    model for `outtrees show` and `outtrees sample`.
+    model for `outtrees show` and `outtrees sample`; of the transmission model also
+    transmission.csv, infections.csv, links.csv and reproduction.csv.
     """
     with running("ancestry", options) as screen:
         from outtrees.ancestry import Ancestry
@@ -622,6 +625,7 @@ class Found(NamedTuple):
     parents: dict[str, list[Any]]
     labels: dict[str, list[Any]] | None
     limited: dict[str, list[Any]] | None
+    spread: Any = None  # of the transmission model: `Spread`
 
 
 def find(model: Any, options: Mapping[str, Any]) -> Found:
@@ -630,7 +634,12 @@ def find(model: Any, options: Mapping[str, Any]) -> Found:
     limited = None
     if options["max_children"] is not None:
         limited = dict(model.limited_parents(options["max_children"], options["min_support"]))
-    return Found(dict(model.parents(options["min_support"])), labels, limited)
+    from outtrees.models.columns import Transmission
+
+    dates = model.lineage_.dates
+    is_spread = dates is not None and isinstance(model.lineage_.kernels[dates], Transmission)
+    spread = model.spread(options["min_support"]) if is_spread else None
+    return Found(dict(model.parents(options["min_support"])), labels, limited, spread)
 
 
 def writers(
@@ -651,6 +660,10 @@ def writers(
         files[LIMITED] = csv_writer(found.limited)
     if found.labels is not None:
         files[LABELS] = csv_writer(found.labels)
+    if found.spread is not None:
+        files |= {
+            name: csv_writer(table) for name, table in zip(SPREAD, found.spread, strict=True)
+        }
     files |= model_writer(screen, model)
     files[REPORT] = lambda path: model.report(path, command=_command_line())
     return files
@@ -702,6 +715,8 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
             )
         ],
     )
+    if found.spread is not None:
+        _tell_spread(screen, found.spread, options)
     if found.limited is not None:
         screen.say(
             f"\nprobable parents if no record has more than {options['max_children']} children "
@@ -745,6 +760,25 @@ def _tell_readings(screen: Screen, model: Any) -> None:
             "whose best parent is not that of the first):"
         )
         screen.table({name: [cells[i] for i in heavy] for name, cells in table.items()})
+
+
+def _tell_spread(screen: Screen, spread: Any, options: Mapping[str, Any]) -> None:
+    """Print the parameters of the transmission model, unsampled people, and children by week."""
+    screen.summary["transmission"] = {
+        name: dict(table) for name, table in zip(spread._fields, spread, strict=True)
+    }
+    screen.say("\nhow the infection spread (intervals hold 95 %; given parameters have none):")
+    short = {
+        name: [f"{x:.3g}" if isinstance(x, float) else x for x in cells]
+        for name, cells in dict(spread.parameters).items()
+    }
+    short["given"] = ["given" if x else "learned" for x in short["given"]]
+    screen.table(short)
+    links = spread.links
+    between = sum(s * n for s, n in zip(links["support"], links["unsampled"], strict=True))
+    screen.say(f"expected number of unsampled people on these links: {between:.1f}")
+    screen.say("mean number of sampled children of one case, by the parent's date:")
+    screen.table(dict(spread.reproduction), whole=where_whole(options["out"], SPREAD[-1]))
 
 
 def _tell_roots(screen: Screen, model: Any) -> None:

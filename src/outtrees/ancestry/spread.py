@@ -1,0 +1,232 @@
+"""How an infection spread: unsampled people, infection dates, children over time, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from outtrees.ancestry.learning import Problem
+from outtrees.ancestry.posterior import Posterior
+from outtrees.io.tables import Table
+from outtrees.models.columns import Transmission, TransmittedSequence
+
+Array = NDArray[np.float64]
+
+_EPOCH = date(1970, 1, 1)
+_LEAST = 0.01  # support of the parents that infection dates are averaged over
+# Of derivatives, in coordinates without constraints: wide, since sums on a grid have kinks.
+_STEP = 0.05
+_NORMAL = 1.959964  # of a 95 % interval
+
+
+class Spread(NamedTuple):
+    """What the transmission model tells beside who infected whom; intervals hold 95 %."""
+
+    parameters: Table  # parameter, estimate, error, lower, upper, given
+    infections: Table  # record, sampled, infected (median), lower, upper
+    links: Table  # child, parent, support, unsampled: the expected number of people between
+    reproduction: Table  # from, cases, children (of one case, expected), lower, upper
+
+
+def spread_of(
+    posterior: Posterior, min_support: float, n_trees: int, rng: np.random.Generator
+) -> Spread:
+    """Return the tables; raise if the model is not that of transmission."""
+    dates = posterior.lineage.dates
+    kernel = None if dates is None else posterior.lineage.kernels[dates]
+    if dates is None or not isinstance(kernel, Transmission):
+        raise ValueError(
+            "the fit must have used the transmission model; it did not. State generation_mean and "
+            "delay_mean, or transmission=True."
+        )
+    links, infections = _links_and_infections(posterior, kernel, dates, min_support)
+    calendar = posterior.records.column(posterior.names[dates]).calendar
+    return Spread(
+        _parameters(posterior, kernel, dates, calendar),
+        infections,
+        links,
+        _reproduction(posterior, dates, calendar, n_trees, rng),
+    )
+
+
+def _dated(value: float, calendar: bool) -> Any:
+    """Return a date as the table has it."""
+    if not np.isfinite(value):
+        return ""
+    if not calendar:
+        return float(value)
+    return (_EPOCH + timedelta(days=int(np.floor(value + 0.5)))).isoformat()
+
+
+# Links and infection dates -----------------------------------------------------------------
+
+
+def _laws_of_edges(
+    posterior: Posterior, kernel: Transmission, dates: int, which: NDArray[np.intp]
+) -> Iterator[Array]:
+    """Yield for each of these edges how probable the times left to the child's sampling are (m,).
+
+    From the moment at which the strain left the parent, given the dates and sequences of both.
+    """
+    used = [posterior.lineage.kernels[c] for c in posterior.lineage.used]
+    sequence = next((k for k in used if isinstance(k, TransmittedSequence)), None)
+    child, parent = posterior.edges.child[which], posterior.edges.parent[which]
+    if sequence is None:
+        cells = posterior.values[dates]
+        delta = cells[child, 0] - cells[parent, 0]
+        slack = np.nan_to_num(cells[child, 2] + cells[parent, 2])
+        edges = kernel._edges(np.where(np.isfinite(delta), delta, kernel.moments[0]), slack)
+        clock = kernel.clock._replace(with_sites=False)
+    else:
+        cells = posterior.values[posterior.lineage.kernels.index(sequence)]
+        edges, clock = sequence._dated(sequence.pairs(cells, cells, child, parent))
+    for e in range(len(which)):
+        one = type(edges)(*(part[e : e + 1] for part in edges))
+        _, totals = kernel.weighed(one, clock, np.ones(1))
+        yield totals.left[0 if sequence is None else 1]
+
+
+def _links_and_infections(
+    posterior: Posterior, kernel: Transmission, dates: int, min_support: float
+) -> tuple[Table, Table]:
+    support = posterior.trees.edge_marginals
+    which = np.flatnonzero(support >= min(min_support, _LEAST))
+    which = which[np.lexsort((-support[which], posterior.edges.child[which]))]
+    T, ids = len(posterior.records), posterior.records.ids
+    delays = posterior.trees.root_marginals[:, None] * kernel.delay_law
+    between = np.arange(kernel.n_links)
+    links: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "unsampled": []}
+    laws = _laws_of_edges(posterior, kernel, dates, which)
+    for e, left in zip(which.tolist(), laws, strict=True):
+        child, parent = int(posterior.edges.child[e]), int(posterior.edges.parent[e])
+        delays[child] += support[e] * (left @ kernel.delay_given_left)
+        if support[e] >= min_support:
+            row = ids[child], ids[parent], float(support[e]), float(kernel.links_of(left) @ between)
+            for name, cell in zip(links, row, strict=True):
+                links[name].append(cell)
+    below = np.cumsum(delays, axis=1)
+    below /= np.maximum(below[:, -1:], 1e-300)
+    calendar = posterior.records.column(posterior.names[dates]).calendar
+    sampled = posterior.values[dates][:, 0]
+    found: dict[str, list[Any]] = {
+        "record": list(ids),
+        "sampled": [_dated(s, calendar) for s in sampled],
+    }
+    # The earliest infection has the longest delay.
+    for name, level in (("infected", 0.5), ("lower", 0.975), ("upper", 0.025)):
+        cell = (below < level).sum(axis=1)
+        infected = sampled - (cell + 0.5) * kernel.step
+        found[name] = [_dated(infected[u], calendar) for u in range(T)]
+    return Table(links), Table(found)
+
+
+# Children over time ------------------------------------------------------------------------
+
+
+def _reproduction(
+    posterior: Posterior, dates: int, calendar: bool, n_trees: int, rng: np.random.Generator
+) -> Table:
+    """Return the mean number of sampled children by the week (or tenth) of the parent's date."""
+    when = posterior.values[dates][:, 0]
+    known = np.flatnonzero(np.isfinite(when))
+    first = float(when[known].min()) if len(known) else 0.0
+    width = 7.0 if calendar else max(float(np.ptp(when[known])) / 10, 1e-9) if len(known) else 1.0
+    period = ((when[known] - first) // width).astype(int)
+    n = int(period.max()) + 1 if len(known) else 0
+    cases = np.bincount(period, minlength=n)
+    drawn = np.empty((n_trees, n))
+    for i, parents in enumerate(posterior.trees.sample(n_trees, rng)):
+        children = np.bincount(parents[parents >= 0], minlength=len(when))[known]
+        drawn[i] = np.bincount(period, children, minlength=n)
+    expected = np.bincount(period, posterior.expected_children[known], minlength=n)
+    rows = np.flatnonzero(cases)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0) if n else (expected, expected)
+    return Table(
+        {
+            "from": [_dated(first + width * i, calendar) for i in rows],
+            "cases": cases[rows].tolist(),
+            **{
+                name: (part[rows] / cases[rows]).tolist()
+                for name, part in (("children", expected), ("lower", low), ("upper", high))
+            },
+        }
+    )
+
+
+# Parameters --------------------------------------------------------------------------------
+
+
+def covariance(problem: Problem, lineage: Any, log_root: float) -> Array:
+    """Return the inverse of minus the second derivatives of log-likelihood + log-prior (P, P)."""
+    centre = problem.first_log_root(lineage)
+    free_root = problem.roots == "any"
+    here = np.append(lineage.params, log_root) if free_root else lineage.params
+
+    def slopes(at: Array) -> Array:
+        moved = lineage.with_params(at[:-1] if free_root else at)
+        return problem.at(moved, float(at[-1]) if free_root else 0.0, centre)[1]
+
+    rows = []
+    for i in range(len(here)):
+        move = _STEP * np.eye(len(here))[i]
+        rows.append((slopes(here - move) - slopes(here + move)) / (2 * _STEP))
+    curvature = np.array(rows).reshape(len(here), len(here))
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    # A direction in which the objective is flat is as wide as the widest prior, 2.
+    return np.asarray((vectors / np.maximum(values, 0.25)) @ vectors.T)
+
+
+def _parameters(posterior: Posterior, kernel: Transmission, dates: int, calendar: bool) -> Table:
+    lineage = posterior.lineage
+    before = [c for c in lineage.used if c < dates]
+    start = sum(len(lineage.kernels[c].params) for c in before)
+    own = kernel.params
+    among = np.zeros((0, 0))
+    if len(own):
+        problem = Problem(lineage, posterior.values, posterior.edges, posterior.roots)
+        whole = covariance(problem, lineage, posterior.readings[0].log_introduction)
+        among = whole[start : start + len(own), start : start + len(own)]
+
+    def values(params: Array) -> Array:
+        moved = kernel.with_params(params)
+        return np.array(list(moved.values_of(moved.theta).values()))
+
+    now = values(own)
+    moves = _STEP * np.eye(len(own))
+    slopes = np.array([(values(own + m) - values(own - m)) / (2 * _STEP) for m in moves])
+    slopes = slopes.reshape(len(own), len(now))
+    errors = np.sqrt(np.maximum(np.einsum("pi,pq,qi->i", slopes, among, slopes), 0.0))
+    table: dict[str, list[Any]] = {
+        name: [] for name in ("parameter", "estimate", "error", "lower", "upper", "given")
+    }
+    for name, value, error in zip(kernel.values_of(kernel.theta), now, errors, strict=True):
+        if name in ("substitution_rate", "origin") and not kernel.with_sites:
+            continue  # without sequences there is none
+        low, high = _interval(name, float(value), float(error), kernel.first_date)
+        cells = [float(value), low, high]
+        if name == "origin":
+            cells = [_dated(cell, calendar) for cell in cells]
+        given = getattr(kernel, name, None) is not None
+        row = (name, cells[0], float(error), cells[1], cells[2], given)
+        for column, cell in zip(table, row, strict=True):
+            table[column].append(cell)
+    return Table(table)
+
+
+def _interval(name: str, value: float, error: float, first: float) -> tuple[float, float]:
+    """Return the 95 % interval, normal where the parameter has no constraints."""
+    if error == 0:
+        return value, value
+    if name == "sampled":
+        off = _NORMAL * error / max(value * (1 - value), 1e-12)
+        return float(expit(logit(value) - off)), float(expit(logit(value) + off))
+    if name == "origin":
+        factor = np.exp(_NORMAL * error / (first - value))
+        return float(first - (first - value) * factor), float(first - (first - value) / factor)
+    factor = np.exp(_NORMAL * error / value)
+    return float(value / factor), float(value * factor)
