@@ -661,9 +661,7 @@ def writers(
     if found.labels is not None:
         files[LABELS] = csv_writer(found.labels)
     if found.spread is not None:
-        files |= {
-            name: csv_writer(table) for name, table in zip(SPREAD, found.spread, strict=True)
-        }
+        files |= {name: csv_writer(table) for name, table in zip(SPREAD, found.spread, strict=True)}
     files |= model_writer(screen, model)
     files[REPORT] = lambda path: model.report(path, command=_command_line())
     return files
