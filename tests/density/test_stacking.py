@@ -8,7 +8,7 @@ from outtrees import OutTreeDensity
 from outtrees.datasets import make_spiral
 from outtrees.density.stacking import default_mutations, stack_mutations
 from outtrees.inference.likelihood import leaf_log_density
-from outtrees.inference.selection import select_mutation
+from outtrees.inference.selection import _not_far_behind, select_mutation
 from outtrees.models import CloudsMutation, GaussianMutation
 
 
@@ -57,6 +57,36 @@ def test_mutations_far_behind_are_tried_once():
         scored.clear()
         assert select_mutation(mutations, X, cv=3, random_state=0).complete.tolist() == [0, 1]
         assert len(scored) == 6
+
+
+def test_nobody_leaves_a_race_in_which_each_excludes_some_record():
+    nothing = -np.inf
+    assert _not_far_behind(np.array([[nothing, 0.0], [0.0, nothing]])) == [0, 1]
+    assert _not_far_behind(np.array([[nothing, 0.0], [-3.0, -3.0]])) == [1]
+
+
+def test_the_best_has_run_the_whole_race():
+    """The first fold is easy: one that was seen there alone has the highest mean."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    mutations = {t: GaussianMutation(transition=t) for t in ("identity", "zero")}
+    seen = []
+
+    def held_out(mutation, records, fold, seed, options):
+        seen.append(mutation)
+        easy = len(seen) <= 2
+        return np.full(len(fold), (-1.0 if easy else -90.0) - 5.0 * (mutation.transition == "zero"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("outtrees.inference.selection._held_out", held_out)
+        assert select_mutation(mutations, X, cv=3, race=True, random_state=0).best == "identity"
+
+
+def test_stack_with_a_generator_is_the_same_again():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    mutations = {"clouds": CloudsMutation(n_sweeps=6, n_warmup=2)}
+    for seed in (np.random.default_rng, np.random.RandomState, np.int64):
+        one, other = (stack_mutations(mutations, X, cv=2, random_state=seed(3)) for _ in range(2))
+        assert (one.fits[0].mutation.log_root(X) == other.fits[0].mutation.log_root(X)).all()
 
 
 def test_default_density_is_never_far_behind_its_parts_nor_a_gaussian_mixture():

@@ -157,7 +157,7 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
         return
     calendar = posterior.records.column(posterior.names[dates]).calendar
     unit = "days" if calendar else "units of time"
-    state = (
+    state: tuple[Part, ...] = (
         "state ",
         Option("waiting_mean"),
         " and ",
@@ -174,7 +174,10 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
             *state,
             ".",
         )
-    yield from _rival_readings(posterior, unit, state)
+    known = facts.dates.mean is not None  # then only the spread can differ
+    yield from _rival_readings(
+        posterior, unit, ("state ", Option("waiting_sd")) if known else state
+    )
     mean, sd = kernel.moments
     if sd >= _WIDE * mean and kernel.law != "lognormal":
         yield Message(

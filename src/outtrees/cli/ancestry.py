@@ -678,11 +678,14 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
     """Print what was learned, the parents, and how many are expected to be right."""
     from dataclasses import asdict
 
+    from outtrees.records.column import counted
+
     screen.say()
     screen.say(shortened(model.describe(), "sentences; outtrees show prints all"))
     state = "converged" if model.converged_ else "not converged: raise --max-iter"
     screen.say(
-        f"log-likelihood {model.log_likelihood_:.4f} after {model.n_iter_} iterations, {state}"
+        f"log-likelihood {model.log_likelihood_:.4f} after "
+        f"{counted(model.n_iter_, 'iteration')}, {state}"
     )
     _tell_columns(screen, model)
     _tell_readings(screen, model)

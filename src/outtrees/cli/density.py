@@ -39,6 +39,7 @@ MUTATIONS = [
     "iid",
     "kernel",
     "mixture",
+    "clouds",
     "columns",
     "categorical",
     "poisson",
@@ -105,6 +106,7 @@ def command(**options: Any) -> None:
 def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
     """Return the model and the log-densities of its own records, None if only checked."""
     from outtrees.density.estimator import OutTreeDensity, density_plan
+    from outtrees.records.column import counted
 
     chosen = options["mutation"]
     found = design(records, codes=chosen in ("kinds", "categorical"))
@@ -143,7 +145,7 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
         iterations=model.n_iter_,
     )
     screen.say(
-        f"\nlog-likelihood {model.log_likelihood_:.4f} after {model.n_iter_} iterations"
+        f"\nlog-likelihood {model.log_likelihood_:.4f} after {counted(model.n_iter_, 'iteration')}"
         + ("" if model.converged_ else ", not converged")
     )
     tell_dropped_mass(screen, model)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.inference.ascent import FitResult
 from outtrees.inference.restarts import fit_mutation
@@ -86,7 +87,9 @@ def stack_mutations(
     weights = np.zeros(len(mutations))
     weights[tried] = found.weights
     kept, shares = tried[found.kept], found.shares
-    seed = random_state if isinstance(random_state, int) else None
+    # One seed for all fits; a generator has moved on by now.
+    whole = isinstance(random_state, (int, np.integer))
+    seed = int(random_state if whole else as_generator(random_state).integers(2**31))
     fits = []
     for name in (selection.names[c] for c in kept):
         fit = fit_mutation(mutations[name], records, random_state=seed, **fit_options)

@@ -131,16 +131,21 @@ def select_mutation(
         running = _not_far_behind(log_densities[:, folds[0]])
     run([(k, fold) for k in running for fold in range(1 if race else 0, cv)])
     selection = Selection(names[0], names, log_densities)
-    chosen = int(np.argmax(selection.mean))
+    # One that left the race was seen on the first fold alone, which others may find harder.
+    tried = selection.complete if race else np.arange(len(names))
+    chosen = int(tried[np.argmax(selection.mean[tried])])
     if rule == "one_standard_error":
         enough = selection.mean[chosen] - selection.standard_error[chosen]
-        chosen = int(np.flatnonzero(selection.mean >= enough)[0])
+        chosen = int(tried[selection.mean[tried] >= enough][0])
     return Selection(names[chosen], names, log_densities)
 
 
 def _not_far_behind(log_densities: Array) -> list[int]:
     """Return the mutations that are not far behind the best on these records (n_mutations, n)."""
-    behind = log_densities[np.argmax(log_densities.mean(axis=1))] - log_densities
+    best = int(np.argmax(log_densities.mean(axis=1)))
+    if not np.isfinite(log_densities[best]).all():  # each excludes some record: none is behind
+        return list(range(len(log_densities)))
+    behind = log_densities[best] - log_densities
     means = behind.mean(axis=1)
     with np.errstate(invalid="ignore"):  # inf − inf: a mutation that excludes some record
         errors = np.nan_to_num(behind.std(axis=1) / np.sqrt(behind.shape[1]), nan=0.0, posinf=0.0)

@@ -164,7 +164,7 @@ class Contacts(ColumnKernel):
     def describe(self) -> str:
         """Return how often true pairs and others have a contact."""
         return (
-            f"{self.reported:.0%} of true pairs and {self.rate:.2g} of others have one, "
+            f"{self.reported:.0%} of true pairs and {100 * self.rate:.2g}% of others have one, "
             f"{self.reported / self.rate:.3g} times as many"
         )
 

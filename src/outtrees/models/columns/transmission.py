@@ -15,7 +15,6 @@ from scipy.special import gammainc, gammaincinv
 from outtrees._common.types import Array
 from outtrees.models.column import ColumnKernel, Index, logit, share_of
 from outtrees.models.columns.similar import MISSING
-from outtrees.models.columns.substitution import Substitution
 from outtrees.models.columns.unknown_sites import UnknownSites, filled
 from outtrees.models.columns.waiting import Waiting
 
@@ -149,7 +148,9 @@ class Transmission(Waiting):
             if value is not None and not 0 < value < np.inf:
                 raise ValueError(f"{name} must be positive; got {value}. Leave it out to learn it.")
         if self.sampled is not None and self.sampled > 1:
-            raise ValueError(f"sampled must be a share of at most 1; got {self.sampled}.")
+            raise ValueError(
+                f"sampled must be a share of at most 1; got {self.sampled}. Give 0.3 for 30%."
+            )
 
     # Start ---------------------------------------------------------------------------------
 
@@ -506,10 +507,6 @@ class TransmittedSequence(ColumnKernel):
     process: Any = None  # Transmission
     root: Any = field(default=None, repr=False)  # (L,), the origin's letters
     middle: float = 0.0  # a date for records without one
-
-    @property
-    def _sites(self) -> Substitution:
-        return Substitution(self.levels)
 
     def start(self, values: Array) -> Self:
         """Return the kernel with the commonest letters of the earliest records as origin."""
