@@ -3,6 +3,7 @@
     python benchmarks/outbreaks_published.py decide     # the half on which everything was settled
     python benchmarks/outbreaks_published.py report     # the other half
     python benchmarks/outbreaks_published.py simulated 20
+    python benchmarks/outbreaks_published.py shared 200     # one infection date a person, 4 people
 
 Outbreaks that Specht et al. 2025 (doi 10.1101/2025.03.02.25323192) simulated: sampling dates and
 genomes of 50 people, half of all cases unsampled. They are read from ../shared/data/ancestry and
@@ -22,10 +23,12 @@ import time
 import warnings
 from collections.abc import Iterator
 from datetime import date, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import gamma
 
 from outtrees import Ancestry
 
@@ -36,6 +39,7 @@ HALVES = {
 }
 # Outbreaks and seeds of masks that leave 80 % of the sites.
 MASKED = {"decide": (("e1", 0), ("e1", 1), ("e3", 0), ("e3", 1)), "report": (("e15", 0),)}
+SITES = 10_000
 GIVEN = {
     "generation_mean": 5.0,
     "generation_sd": 5**0.5,
@@ -191,8 +195,118 @@ def sets(arguments: list[str]) -> Iterator[tuple[str, Outbreak]]:
         yield f"{name}, 80 % read *", masked(published(name), 0.8, seed)
 
 
+def shared_dates(
+    seed: int, T: int = 4, step: float = 0.25
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return parents of all trees of T people (n, T), true first, and two posteriors of them (n,).
+
+    With one infection date for each person, and with one for each edge as in the model; both by
+    sums on a grid, for people who are all sampled, times of GIVEN, 0.2 substitutions a day.
+    """
+    rng = np.random.default_rng(seed)
+    rate, shape = 0.2, 5.0
+    parent, infected = [-1], [0.0]
+    for u in range(1, T):
+        parent.append(int(rng.integers(u)))
+        infected.append(infected[parent[u]] + rng.gamma(shape))
+    sampled = np.array(infected) + rng.gamma(shape, size=T)
+    # Person u carries what arose in each host above it before the strain left that host.
+    arose = [np.sort(rng.uniform(b, b + 60, rng.poisson(rate * 60))) for b in infected]
+    carried: list[set[tuple[int, float]]] = []
+    for u in range(T):
+        host, until, own = u, float(sampled[u]), set()
+        while host >= 0:
+            own |= {(host, t) for t in arose[host].tolist() if t <= until}
+            host, until = parent[host], infected[host]
+        carried.append(own)
+    times = np.arange(sampled.min() - 20, sampled.max(), step)
+
+    def law(x: np.ndarray) -> np.ndarray:
+        return gamma.pdf(np.maximum(x, 0.0), shape) * step
+
+    delay = law(sampled[:, None] - times)  # (T, n)
+    generation = law(times - times[:, None])  # of the parent's date, then the child's
+    edges: dict[tuple[int, int], np.ndarray] = {}  # (n, n), without the parent's delay
+    for u, v in product(range(T), range(T)):
+        x = np.maximum(sampled[v] - times, 0.0)
+        since = sampled[u] - sampled[v] + x
+        age, per = max(sampled[v], step), rate / (3 * SITES)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p = (1 - np.minimum(x / age, 1)) ** len(carried[u] & carried[v])
+            p *= (x / age + per * since) ** len(carried[v] - carried[u])
+            p *= (per * since) ** len(carried[u] - carried[v]) * np.exp(-rate * since)
+        edges[u, v] = generation * np.where((x < age) & (since > 0), delay[u] * p, 0.0)
+    alone = [
+        len(c) * np.log(rate * s / (3 * SITES)) - rate * s
+        for c, s in zip(carried, sampled, strict=True)
+    ]
+    trees, logs = [], []
+    for tree in [tuple(parent), *product(range(-1, T), repeat=T)]:
+        if tree.count(-1) != 1 or tree in trees or not _is_tree(tree):
+            continue
+
+        def below(v: int, tree: tuple[int, ...] = tree) -> np.ndarray:  # by v's infection date
+            result = np.ones(len(times))
+            for u in range(T):
+                if tree[u] == v:
+                    result = result * (edges[u, v] @ below(u))
+            return result
+
+        root = tree.index(-1)
+        one = delay[root] @ below(root)
+        each = np.prod([delay[v] @ edges[u, v].sum(axis=1) for u, v in enumerate(tree) if v >= 0])
+        trees.append(tree)
+        with np.errstate(divide="ignore"):
+            logs.append(np.log([one, each]) + alone[root])
+    weights = np.array(logs)
+    weights = np.exp(weights - weights.max(axis=0))
+    weights /= weights.sum(axis=0)
+    return np.array(trees), weights[:, 0], weights[:, 1]
+
+
+def _is_tree(parents: tuple[int, ...]) -> bool:
+    for u in range(len(parents)):
+        steps, v = 0, u
+        while v >= 0 and steps <= len(parents):
+            v, steps = parents[v], steps + 1
+        if v >= 0:
+            return False
+    return True
+
+
+def compare_shared(number: int) -> None:
+    """Print how supports of one infection date a person differ from those of one an edge."""
+    rows = []
+    for seed in range(number):
+        trees, *both = shared_dates(seed)
+        truth, T = trees[0], trees.shape[1]
+        supports = [
+            np.array([[w[trees[:, u] == v].sum() for v in range(-1, T)] for u in range(T)])
+            for w in both
+        ]
+        found = [
+            (
+                (s.argmax(axis=1) - 1 == truth).sum(),
+                s.max(axis=1).sum(),
+                np.log(np.maximum(s[np.arange(T), truth + 1], 1e-9)).sum(),
+            )
+            for s in supports
+        ]
+        far = abs(supports[0] - supports[1]).sum(axis=1).mean() / 2
+        rows.append([*found[0], *found[1], far])
+    total, T = np.sum(rows, axis=0), 4 * number
+    print("| infection dates | right | promised | log-score |")
+    print("|---|---|---|---|")
+    for name, part in (("of a person", total[:3]), ("of an edge", total[3:6])):
+        print(f"| {name} | {part[0]:.0f} of {T} | {part[1]:.1f} | {part[2] / T:.3f} |")
+    print(f"mean distance of a record's supports (total variation): {total[6] / number:.3f}")
+
+
 def main(arguments: list[str]) -> None:
     """Print the table."""
+    if arguments[0] == "shared":
+        compare_shared(int(arguments[1]))
+        return
     print("| outbreak | run | right | share | promised | log-score | all right | promised | s |")
     print("|---|---|---|---|---|---|---|---|---|")
     totals: dict[tuple[str, bool], np.ndarray] = {}
