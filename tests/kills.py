@@ -351,7 +351,7 @@ def checkpoints():
     table = {"id": [f"r{i}" for i in range(8)], "day": list(range(8)), "x": X[:8, 0].tolist()}
 
     def density(folder):
-        model = OutTreeDensity(max_iter=4, n_init=2, random_state=0)
+        model = OutTreeDensity("gaussian", max_iter=4, n_init=2, random_state=0)
         model.fit(X, checkpoint=folder / "checkpoint")
         save(model, folder / "model")
         (folder / "checkpoint").unlink(missing_ok=True)

@@ -91,7 +91,8 @@ def density(*arguments, **options):
 
 
 CASES = {
-    "gaussian": density(),
+    "gaussian": density("gaussian"),
+    "default": density(random_state=0),
     "parzen": density("parzen"),
     "iid": density("iid"),
     "landmarks": density(KernelMutation(n_landmarks=10), random_state=0),
@@ -181,6 +182,8 @@ ON_THE_WAY = {"held-out": 0.02}
 def test_order_of_columns(name, as_given):
     if name == "gaussian":
         pytest.skip("these few records have two maxima 0.4 nats apart, and each way finds one")
+    if name == "default":
+        pytest.skip("its partitions are sampled, the scales of columns in their order")
     if name == "knn":
         pytest.skip("where its maximum is flat, other records are the likeliest eight")
     if name == "hidden-cells":

@@ -107,3 +107,14 @@ def test_default_density_of_few_records_is_that_of_clouds():
     model = OutTreeDensity(random_state=0).fit(X)
     assert type(model.mutation_) is CloudsMutation
     assert np.isfinite(model.score_samples(X)).all()
+
+
+def test_an_outlier_among_the_training_records_is_found_held_out():
+    """In `score_samples` it has a cloud of its own; among records held out it is far behind."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(90, 2)), [[15.0, -9.0]]])
+    model = OutTreeDensity(random_state=0).fit(X)
+    held_out = np.sort(model.held_out_log_density_)
+    assert model.held_out_log_density_.argmin() == 90
+    assert held_out[1] - held_out[0] > 5.0
+    assert model.score_samples(X)[90] > held_out[0] + 3.0  # why it is not looked for there

@@ -136,18 +136,27 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
     if only_checked(screen, cost, options["check"]):
         return None
     model.candidates = plan.way  # as was said
+    if mutation == "auto":
+        screen.say(f"weighing four models on {model.cv} folds")
     with screen.busy("fitting"), spread_over(options["scheduler"]):
         model.fit(found.X, checkpoint=options["checkpoint"])
-    scores = model.score_samples(found.X)
+    # A record has a part in its own density, an outlier a large one: none where it was held out.
+    held_out = getattr(model, "held_out_log_density_", None)
+    scores = model.score_samples(found.X) if held_out is None else held_out
     screen.summary.update(
         log_likelihood=model.log_likelihood_,
         converged=model.converged_,
         iterations=model.n_iter_,
     )
-    screen.say(
-        f"\nlog-likelihood {model.log_likelihood_:.4f} after {counted(model.n_iter_, 'iteration')}"
-        + ("" if model.converged_ else ", not converged")
-    )
+    steps = "" if not model.n_iter_ else f" after {counted(model.n_iter_, 'iteration')}"
+    steps += "" if model.converged_ else ", not converged"
+    screen.say(f"\nlog-likelihood {model.log_likelihood_:.4f}{steps}")
+    if held_out is not None:
+        results: Any = model.cv_results_
+        weights = dict(zip(results["params"], results["weight"].tolist(), strict=True))
+        screen.summary["weights"] = weights
+        shares = [f"{name} {weight:.2f}" for name, weight in weights.items() if weight >= 0.005]
+        screen.say(f"weights: {'; '.join(shares)}")
     tell_dropped_mass(screen, model)
     remember_columns(model, found)
     return model, scores
@@ -241,7 +250,10 @@ def _tell(screen: Any, records: Any, model: Any, scores: Any, options: dict[str,
         writers |= model_writer(screen, model)
     write_files(screen, options["out"], writers, FILES)
     order = sorted(range(len(records)), key=lambda row: scores[row])
-    screen.say("\nlog-densities, outliers first (conditional on the fitted parameters):")
+    given = "conditional on the fitted parameters"
+    if options["model"] is None and hasattr(model, "held_out_log_density_"):
+        given = "each record held out; clouds are sampled"
+    screen.say(f"\nlog-densities, outliers first ({given}):")
     screen.table(
         {name: [column[row] for row in order] for name, column in table.items()},
         whole=where_whole(options["out"], FILES[0]),

@@ -55,6 +55,7 @@ _LEFT_BY_A_FIT = (
     "mutation_",
     "cv_results_",
     "best_candidate_",
+    "held_out_log_density_",
     "validation_scores_",
     "candidate_edges_",
     "dropped_mass_",
@@ -174,6 +175,10 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         candidates, of records held out; and the `weight` of each if mutation="auto".
     best_candidate_ : dict
         With "auto": the best entry of `cv_results_["params"]`.
+    held_out_log_density_ : array of shape (T,)
+        With mutation="auto": each training record's log-density given the records of other folds.
+        An outlier among the training records has its own small cloud in `score_samples`; here it
+        has none.
     candidates_ : {"dense", "knn"}
         What the fit did.
     candidate_edges_ : array of shape (2, E)
@@ -428,6 +433,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         )
         self._report(list(mutations), stack.selection)
         self.cv_results_["weight"] = stack.weights
+        self.held_out_log_density_ = stack.held_out
         self.best_candidate_ = stack.selection.best
         return FitResult(
             mutation=stack.mutation,

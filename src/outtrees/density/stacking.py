@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
@@ -25,6 +26,7 @@ class Stack:
     mutation: MixtureMutation
     weights: Array  # (n_mutations,), of all that were compared
     selection: Selection
+    held_out: Array  # (T,), each record's log-density when it was held out, with these weights
     fits: list[FitResult]  # of the mutations that were kept, to all records
 
 
@@ -101,4 +103,7 @@ def stack_mutations(
         log_weights=np.log(shares),
         root_weights=shares,
     )
-    return Stack(mixture, weights, selection, fits)
+    held_out = logsumexp(
+        selection.log_densities[kept] + np.log(shares)[:, None], axis=0
+    )  # as if the weights had been known before
+    return Stack(mixture, weights, selection, held_out, fits)

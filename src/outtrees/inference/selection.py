@@ -20,6 +20,7 @@ from outtrees.inference.restarts import fit_mutation, with_known_values
 from outtrees.models.base import Mutation
 
 _FAR_BEHIND = 1.0  # nats for each record
+_FEWEST_FOR_A_RACE = 10  # records of a fold
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def select_mutation(
             log_densities[k, folds[fold]] = values
 
     running = list(range(len(names)))
+    race = race and len(folds[0]) >= _FEWEST_FOR_A_RACE
     if race:
         run([(k, 0) for k in running])
         running = _not_far_behind(log_densities[:, folds[0]])

@@ -381,6 +381,10 @@ class CloudsMutation(Mutation):
 
     def _normal_score(self, values: Array) -> Array:
         """Return the standard normal quantiles of the values' probabilities, (n,)."""
+        step = max(1, _BLOCK // len(self.dof))
+        if len(values) > step:
+            parts = [self._normal_score(values[i : i + step]) for i in range(0, len(values), step)]
+            return np.concatenate(parts)
         far = (values[:, None] - self.means[:, 0]) / self.factors[:, 0, 0]
         weights = np.exp(self.log_weights)
         below, above = stdtr(self.dof, far) @ weights, stdtr(self.dof, -far) @ weights
