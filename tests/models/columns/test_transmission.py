@@ -180,3 +180,24 @@ def test_the_former_name_of_links_warns():
     with pytest.warns(FutureWarning, match="write links"):
         found = Ancestry(id="id", generations=2).fit({"id": list("abc"), "x": [0.1, 0.2, 0.9]})
     assert found.lineage_.generations == 2
+
+
+@pytest.mark.parametrize(("generation", "delay"), [(5.0, 4.0), (1000.0, 500.0), (3000.0, 1500.0)])
+def test_laws_of_slow_diseases_are_not_cut_short(generation, delay):
+    """Dates in days, generations of years: the mean times are those that were given."""
+    kernel = Transmission(
+        generation_mean=generation,
+        generation_sd=0.4 * generation,
+        delay_mean=delay,
+        delay_sd=0.4 * delay,
+        sampled=1.0,
+        unit=1.0,
+    )
+    days = np.arange(0.0, 6 * generation, generation / 10).round()
+    laws = kernel.start(np.column_stack([days, days, 0 * days, 0 * days])).laws
+    leaving = np.exp(laws.log_leaving)
+    times = (laws.first + np.arange(len(leaving))) * laws.step
+    assert leaving @ times / leaving.sum() == pytest.approx(generation - delay, rel=0.01)
+    left = np.exp(laws.log_left)
+    times = np.arange(len(left)) * laws.step
+    assert left @ times / left.sum() == pytest.approx(delay, rel=0.01)

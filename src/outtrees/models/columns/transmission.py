@@ -169,8 +169,11 @@ class Transmission(Waiting):
         if self.delay_sd is not None:
             delay_shape = 2 * float(np.log(delay / self.delay_sd))
         spread = min(generation * np.exp(-shape / 2), delay * np.exp(-delay_shape / 2))
-        step = max(spread / 4, (generation + delay) / 400)
-        if self.unit > 0:  # whole steps make a unit
+        finest = (generation + delay) / 400  # laws of more cells would be cut short
+        step = max(spread / 4, finest)
+        if finest > self.unit > 0:  # slow diseases: dates are rounded to several units
+            step = self.unit * np.ceil(finest / self.unit)
+        elif self.unit > 0:  # whole steps make a unit
             step = self.unit / max(1.0, np.ceil(self.unit / step))
         sampled = 0.5 if self.sampled is None else min(self.sampled, 1 - 1e-9)
         centre = np.array(
