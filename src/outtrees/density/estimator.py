@@ -82,8 +82,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     ----------
     mutation : str or Mutation, default="auto"
         How a child differs from its parent. "auto" fits several mutations and mixes them with the
-        weights that predict held-out records best (`outtrees.density.stacking`): the best
-        density. One by its name: "gaussian", "parzen", "parzen-diag", "iid", "kernel", "mixture",
+        weights that predict held-out records best (`outtrees.density.stacking`). One by its name: "gaussian", "parzen", "parzen-diag", "iid", "kernel", "mixture",
         "clouds", "columns" (each column by itself), "categorical", "poisson", "bernoulli", or a
         `Mutation` with options of its own; parameters that such an object already has are
         forgotten. Name one that follows the parent, such as "gaussian", where the trees are what
