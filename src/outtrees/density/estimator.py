@@ -82,12 +82,12 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     ----------
     mutation : str or Mutation, default="auto"
         How a child differs from its parent. "auto" fits several mutations and mixes them with the
-        weights that predict held-out records best (`outtrees.density.stacking`). One by its name: "gaussian", "parzen", "parzen-diag", "iid", "kernel", "mixture",
-        "clouds", "columns" (each column by itself), "categorical", "poisson", "bernoulli", or a
-        `Mutation` with options of its own; parameters that such an object already has are
-        forgotten. Name one that follows the parent, such as "gaussian", where the trees are what
-        you ask for: "auto" may find that parents say nothing. With hidden cells integrated out,
-        "auto" is "gaussian".
+        weights that predict held-out records best (`outtrees.density.stacking`). One by its name:
+        "gaussian", "parzen", "parzen-diag", "iid", "kernel", "mixture", "clouds", "columns" (each
+        column by itself), "categorical", "poisson", "bernoulli", or a `Mutation` with options of
+        its own; parameters that such an object already has are forgotten. Name one that follows
+        the parent, such as "gaussian", where the trees are what you ask for: "auto" may find that
+        parents say nothing. With hidden cells integrated out, "auto" is "gaussian".
     solver : {"em", "lbfgs", "gradient"}, default="em"
         Accelerated EM; L-BFGS; the paper's gradient ascent with line search. EM needs the fewest
         evaluations by far and alone does not depend on the units of the data.
