@@ -11,13 +11,16 @@ from oracles.edge_weights import slow_table, slow_weights
 from outtrees.ancestry.learning import (
     Problem,
     _problem_of,
+    _siblings,
     learn,
     reading_weights,
     waiting_means,
     waiting_priors,
+    with_wait,
 )
 from outtrees.ancestry.posterior import trees_of
 from outtrees.candidates import constraints, in_order, possible_edges
+from outtrees.candidates.windows import possible_pairs, windows_of
 from outtrees.models.columns import (
     Counts,
     Distances,
@@ -370,8 +373,54 @@ def test_readings_are_sorted_and_few(followed):
         assert weights == sorted(weights, reverse=True)
         assert min(weights) > 0.01 * max(weights)
         gains = np.array([reading.gain for reading in fit.readings])
-        priors = waiting_priors([reading.lineage for reading in fit.readings], fit.values)
-        np.testing.assert_allclose(weights, reading_weights(gains, priors), atol=1e-12)
+        priors = priors_of(fit)
+        told, beforehand = reading_weights(gains, priors), np.exp(priors) / np.exp(priors).sum()
+        # A mixture of the two: the share of one is that of siblings.
+        siblings = (weights - told) @ (beforehand - told) / ((beforehand - told) ** 2).sum()
+        assert 0 <= siblings < 0.5
+        np.testing.assert_allclose(weights, told + siblings * (beforehand - told), atol=1e-12)
+
+
+def priors_of(fit):
+    """Return the log-weights beforehand; readings of one mean waiting time share its own."""
+    lineages = [reading.lineage for reading in fit.readings]
+    means = [round(one.kernels[one.dates].moments[0], 6) for one in lineages]
+    return waiting_priors(lineages, fit.values) - np.log([means.count(mean) for mean in means])
+
+
+def test_the_shortest_waits_speak_for_siblings():
+    """They count as they explain, without a step from one wait to the next."""
+    days = np.array([[float(t), t, 0, 0] for t in range(30)])
+    lineage = Lineage([Waiting()]).start([days])
+    lineages = [with_wait(lineage, mean, 0.5 * mean) for mean in (1.0, 2.1, 4.2, 8.4)]
+    shares = [
+        _siblings(lineages, np.array([gain, 80.0, 90.0, 60.0]), [days])
+        for gain in (0.0, 89.0, 91.0, 300.0)
+    ]
+    assert shares[0] < 1e-4
+    assert abs(shares[1] - shares[2]) < 0.1
+    assert shares[3] > 0.99
+    ended = days + np.array([0.0, 3.0, 0, 0])  # children that wait from their parent's end
+    assert _siblings(lineages, np.array([300.0, 80, 90, 60]), [ended]) == 0
+    assert _siblings(lineages[:1], np.array([300.0]), [days]) == 0
+
+
+def test_waits_that_cannot_matter_change_nothing():
+    rng = np.random.default_rng(2)
+    days = np.sort(rng.integers(0, 400, 60)).astype(float)
+    values = [np.column_stack([days, days, 0 * days, 0 * days]), rng.normal(size=(60, 2))]
+    lineage = Lineage([Waiting(mean=3.0, sd=1.0), Drift(offset=False)]).start(values)
+    problem = Problem(lineage, values, possible(lineage, values), "any")
+    fewer = problem.without_unlikely(lineage, 40.0)
+    assert len(fewer.child) < 0.5 * len(problem.child)
+    (point, slopes), (same, same_slopes) = problem.at(lineage, -1, -1), fewer.at(lineage, -1, -1)
+    assert same.gain == pytest.approx(point.gain, abs=1e-9)
+    np.testing.assert_allclose(same_slopes, slopes, atol=1e-9)
+    # A waiting time that is learned may move; one root may need any of the edges.
+    free = Lineage([Waiting(), Drift(offset=False)]).start(values)
+    assert problem.without_unlikely(free, 40.0) is problem
+    single = Problem(lineage, values, possible(lineage, values), "single")
+    assert single.without_unlikely(lineage, 40.0) is single
 
 
 def test_noise_is_left_out_and_nothing_is_promised():
@@ -385,8 +434,8 @@ def test_noise_is_left_out_and_nothing_is_promised():
     assert fit.readings[0].gain == pytest.approx(0.0, abs=1e-9)
     assert fit.readings[0].lineage.used == (0,)
     # Readings that explain nothing count as they did beforehand.
-    lineages, weights = zip(*[(r.lineage, r.weight) for r in fit.readings], strict=True)
-    priors = np.exp(waiting_priors(lineages, fit.values))
+    weights = [reading.weight for reading in fit.readings]
+    priors = np.exp(priors_of(fit))
     np.testing.assert_allclose(weights, priors / priors.sum(), atol=1e-9)
     rows = np.arange(40)
     promised = chance[rows, chance.argmax(axis=1)]
@@ -425,6 +474,31 @@ def test_the_order_of_rows_does_not_matter():
     _, chance = answered([dates, place], kernels)
     _, other = answered([dates[order], place[order]], kernels)
     np.testing.assert_allclose(other, chance[np.ix_(order, order)], atol=1e-6)
+
+
+def test_spreads_of_large_tables_are_learned_beside_likely_parents():
+    """Records once were compared with a thousand others, which lacked most of their parents.
+
+    These then looked the better the narrower the spread of places was, until it was nothing.
+    """
+    T = 2500
+    dates, place, parents = outbreak(5, T, n_roots=400)
+    values, given = [dates, place], constraints(T)
+    fit = learn(Lineage([Waiting(mean=8.0, sd=1.6), Drift(offset=False)]), values, given, "any")
+    lineage = fit.readings[0].lineage
+    assert lineage.used == (0, 1)
+    step = np.sqrt(np.diag(lineage.kernels[1].cov))  # 1 in truth
+    assert ((step > 0.4) & (step < 2.5)).all()  # learned from about a hundred records
+    rows = np.flatnonzero(parents >= 0)[::10]
+    child, parent = possible_pairs(lineage, values, given, rows, windows_of(lineage, values, given))
+    weights = EdgeWeights(lineage, values, given.groups)
+    waits = lineage.log_waits(lineage.pairs(values, values, child, parent), weights.background)
+
+    def share_right(score):
+        best = {u: v for _, u, v in sorted(zip(score, child, parent, strict=True))}
+        return np.mean([best[u] == parents[u] for u in rows])
+
+    assert share_right(weights.log_beta(child, parent)) > 0.2 + share_right(waits)
 
 
 def test_given_waiting_times_are_the_only_reading():

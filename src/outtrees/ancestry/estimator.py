@@ -37,14 +37,14 @@ from outtrees.ancestry.constraints import (
 from outtrees.ancestry.contacts import Found, contact_columns, stay_columns
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.placement import place_table, read_like
-from outtrees.ancestry.posterior import Posterior
+from outtrees.ancestry.posterior import MOST_PAIRED, Posterior
 from outtrees.ancestry.simulation import simulated
 from outtrees.ancestry.spread import Spread, spread_of
 from outtrees.candidates import Constraints, all_edges, constraints, table_candidates
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.candidates.plan import table_plan
-from outtrees.candidates.windows import in_order
+from outtrees.candidates.windows import in_order, possible_pairs, windows_of
 from outtrees.datasets.diseases import GENERATION, WaitingTime, waiting_time
 from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.validation import check_params
@@ -491,6 +491,11 @@ class Ancestry(BaseEstimator):
     def _edges(self, fit: learning.TableFit, given: Constraints, way: str) -> PossibleEdges:
         """Return all possible edges ("dense"), or the candidates of all readings ("knn")."""
         values = [np.asarray(v) for v in fit.values]
+        lineage, T = fit.readings[0].lineage, len(given.groups)
+        if way == "dense" and T > MOST_PAIRED and lineage.dates is not None:
+            plausible = [_plausible_edges(r.lineage, values, given) for r in fit.readings]
+            coded = np.unique(np.concatenate(plausible))
+            return PossibleEdges(coded // T, coded % T, given.root_allowed, given.groups)
         if way == "dense":
             edges = all_edges(given)
             possible = [
@@ -503,7 +508,6 @@ class Ancestry(BaseEstimator):
             table_candidates(r.lineage, values, given, self.n_candidates, self._roots)
             for r in fit.readings
         ]
-        T = len(given.groups)
         coded = np.unique(np.concatenate([e.child * T + e.parent for e in found]))
         return found[0]._replace(child=coded // T, parent=coded % T)
 
@@ -1006,6 +1010,18 @@ class Ancestry(BaseEstimator):
 def _other_than(taken: set[str], name: str) -> str:
     """Return the name, marked where a column of the table has it already."""
     return _other_than(taken, f"{name}_") if name in taken else name
+
+
+def _plausible_edges(
+    lineage: Lineage, values: Sequence[Array], given: Constraints
+) -> NDArray[np.intp]:
+    """Return child · T + parent of all edges whose waits are plausible, and of known ones."""
+    T = len(given.groups)
+    child, parent = possible_pairs(
+        lineage, values, given, np.arange(T), windows_of(lineage, values, given)
+    )
+    known_child, known_parent = given.known_edges()
+    return np.concatenate([child * T + parent, known_child * T + known_parent])
 
 
 def _written(path: Any, text: str) -> str:

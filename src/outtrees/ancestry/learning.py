@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 from outtrees.candidates.choices import IndependentChoices, log_sums
 from outtrees.candidates.edges import Constraints, PossibleEdges, all_edges
@@ -27,9 +27,13 @@ from outtrees.errors import NoSpanningTreeError
 from outtrees.inference.checkpoint import Checkpoint, digest
 from outtrees.models.columns import ColumnKernel, Lineage, LineagePairs, Waiting
 from outtrees.models.columns.lineage import (
+    COMPARED,
     Background,
     contrast_pairs,
     log_means,
+    log_means_and_shares,
+    log_sum_of_links,
+    order_by_cells,
     sample_by_cells,
 )
 from outtrees.trees import OutTreeDistribution
@@ -44,8 +48,13 @@ Roots = Literal["single", "any"]
 _ROOT_SHARE, _ROOT_SPREAD = 0.02, 1.5
 _FIRST_SHARES = (0.2, 0.7)  # of outliers, among which a start chooses
 _MOST_PAIRS = 600_000  # beyond, parameters are learned from a sample of the records
-_SAMPLED, _TRIED = 300, 80  # records, at most; those with which starts are tried
-_MOST_SAMPLED = 1_000_000  # pairs of these and their possible parents
+_SAMPLED, _FEW = 300, 150  # records, at most: of such a sample, and of first climbs
+_MOST_SAMPLED, _MOST_FEW = 350_000, 200_000  # pairs of these with parents and others, at most
+_LEAST_SAMPLED = 50  # records, at least
+# Waits this many nats less likely than a record's likeliest are left aside: in first climbs, and
+# in the last ones, where they would change nothing in the first ten digits.
+_UNLIKELY, _NEGLIGIBLE = 12.0, 40.0
+_WORTH_PRUNING = 0.8  # of the edges: lists that would stay longer stay as they are
 
 # Waiting times that are tried where none is given: so many means, evenly on a logarithmic scale
 # from the typical gap between dates to half of the whole time, with narrow and wide spreads.
@@ -57,7 +66,7 @@ _GROWTH, _GROWTH_SPREAD = 1.6, 1.0  # of a generation over the one before, befor
 _SHORT = 2.0  # waits shorter than so many of the shortest one tried are siblings'
 _FIRST_SPREAD = 0.5  # standard deviation of a wait, in means
 _WORTH_SPREADING = 0.05  # of the best reading's weight: such readings are tried with other spreads
-_LEAST_WEIGHT = 0.02  # of the best reading's weight: readings with less are dropped
+_MOST_WEIGHT = 0.95  # readings that together weigh less than the rest of it are dropped
 _ROUGH = 8  # steps of the first climb of a reading
 # What a column must add to the log-likelihood, beside one nat for each of its parameters.
 _LEAST_GAIN = 2.0
@@ -110,8 +119,42 @@ class Problem:
         self.contrast: LineagePairs | None = None
         if lineage.joint:
             self.contrast = contrast_pairs(lineage, values, edges.groups, rows)
-        self.for_starts = self  # a smaller problem with which starts are tried
         self._plans: list[Any] = [None, None]
+
+    def without_unlikely(self, lineage: Lineage, nats: float) -> Problem:
+        """Return the problem without edges whose waits are so much less likely than others.
+
+        Only where the waiting time is not learned, and where no other column can make up for it:
+        likeness beyond that to all records is bounded by the number of these.
+        """
+        dates = lineage.dates
+        if dates is None or self.roots == "single":  # one root may need any of the edges
+            return self
+        bounded = set(lineage.used) == {dates, *lineage.contrasted}
+        if not bounded or len(lineage.kernels[dates].params) or lineage.outlier_shares[dates] > 0:
+            return self
+        waits = lineage.log_waits(self.pairs, lineage.compared(self.values))
+        best = np.full(self.T, -np.inf)
+        np.maximum.at(best, self.child, waits)
+        kept = (waits >= best[self.child] - nats) | ~self.edges.root_allowed[self.child]
+        if kept.mean() > _WORTH_PRUNING:
+            return self
+        result = copy(self)
+        result.child, result.parent = self.child[kept], self.parent[kept]
+        result.edges = self.edges._replace(child=result.child, parent=result.parent)
+        result.pairs = lineage.pairs(self.values, self.values, result.child, result.parent)
+        result._plans = [None, None]
+        return result
+
+    def fewer(self, lineage: Lineage, given: Constraints) -> Problem:
+        """Return the problem of a few of the records, for first climbs: itself if it has few."""
+        now = int(self.is_sampled.sum())
+        compared = 0 if self.contrast is None else len(self.contrast.child)
+        pairs_of_one = (len(self.child) + compared) / max(now, 1)
+        n = int(min(_FEW, max(_LEAST_SAMPLED, _MOST_FEW // max(pairs_of_one, 1.0))))
+        if lineage.dates is None or now <= n:
+            return self
+        return _sampled_problem(lineage, self.values, given, self.roots, n)
 
     # The sum over trees --------------------------------------------------------------------
 
@@ -153,7 +196,7 @@ class Problem:
         links = waits + lineage.log_links(self.pairs, background, others)
         like, compared, met = self._likeness(lineage, background)
         links = links - like[:, self.child]
-        log_weight, log_wait = logsumexp(links, axis=0), logsumexp(waits, axis=0)
+        log_weight, log_wait = log_sum_of_links(links), log_sum_of_links(waits)
         trees = self.trees(log_weight, lineage.log_root(background) + log_root)
         bare = self.trees(log_wait, np.full(self.T, log_root), 1)
         examined = float(self.is_sampled.mean())  # of all records, and so of all contacts
@@ -191,14 +234,11 @@ class Problem:
         """
         if self.contrast is None:
             return np.zeros((lineage.generations, self.T)), np.empty((lineage.generations, 0)), None
-        child = self.contrast.child
-        log_number = np.log(np.maximum(np.bincount(child, minlength=self.T), 1))[child]
 
         def mean_of(columns: Sequence[int]) -> tuple[Array, Array]:
             assert self.contrast is not None
             links = lineage.log_links(self.contrast, background, columns)
-            like = log_means(links, child, self.T)
-            return like, np.exp(links - like[:, child] - log_number)
+            return log_means_and_shares(links, self.contrast.child, self.T)
 
         like, shares = mean_of(lineage.joint)
         if not lineage.in_full:
@@ -274,10 +314,14 @@ class Problem:
             tried = []
             for variant in kernel.variants():
                 for params in variant.start_grid():
+                    moved = variant.with_params(params)
+                    trial = _with_column(lineage, c, moved, share)
+                    logs = self._log_alone(trial, c)
                     for share in shares:
-                        trial = _with_column(lineage, c, variant.with_params(params), share)
-                        gain = self._gain_alone(trial, c, waits, log_root) - bare.log_z
-                        tried.append((gain + trial.kernels[c].log_prior(), trial))
+                        gain = self._gain_alone(*logs, share, waits, log_root) - bare.log_z
+                        tried.append(
+                            (gain + moved.log_prior(), _with_column(lineage, c, moved, share))
+                        )
             lineage = max(tried, key=lambda pair: pair[0])[1]
         return lineage
 
@@ -288,16 +332,20 @@ class Problem:
             allowed = allowed & ~has_parent
         return np.where(allowed, log_root, -np.inf)
 
-    def _gain_alone(self, lineage: Lineage, c: int, waits: Array, log_root: float) -> float:
-        """Return log Z of one column and the dates, parents being chosen independently."""
-        kernel, share = lineage.kernels[c], lineage.outlier_shares[c]
-        stretches = self.pairs.stretches
+    def _log_alone(self, lineage: Lineage, c: int) -> tuple[Array, Array]:
+        """Return log p of one column along each edge (E,), and of each record by itself (T,)."""
+        kernel, stretches = lineage.kernels[c], self.pairs.stretches
         parts = [kernel.log_steps(s.columns[c], 1, s.elapsed) for s in stretches]
-        follows = np.concatenate([np.empty(0), *parts])
         alone = kernel.log_alone(self.values[c])
         if self.contrast is not None and c in lineage.contrasted:
             links = lineage._log_kernels(self.contrast, c)[:1]
             alone = log_means(links, self.contrast.child, self.T)[0]
+        return np.concatenate([np.empty(0), *parts]), alone
+
+    def _gain_alone(
+        self, follows: Array, alone: Array, share: float, waits: Array, log_root: float
+    ) -> float:
+        """Return log Z of one column and the dates, parents being chosen independently."""
         with np.errstate(divide="ignore"):
             both = np.logaddexp(np.log1p(-share) + follows, np.log(share) + alone[self.child])
         weights, roots = waits + both, np.full(self.T, log_root) + alone
@@ -315,6 +363,8 @@ def _with_column(lineage: Lineage, c: int, kernel: Any, share: float) -> Lineage
 
 def _shares(links: Array, total: Array) -> Array:
     """Return the probability of each number of links, given the edge (K, E)."""
+    if len(links) == 1:
+        return np.ones_like(links)
     return np.exp(links - np.where(np.isfinite(total), total, 0.0))
 
 
@@ -386,7 +436,7 @@ def learn(
     they are to be kept. Only the readings that remain are climbed to the end, over all trees.
     """
     # In an order that the cells decide: sums then round alike however the rows were given.
-    order = _order_by_cells(values)
+    order = order_by_cells(values)
     cells = [column[order] for column in values]
     try:
         fit = _learned(
@@ -428,15 +478,18 @@ def _learned(
     waits = _first_waits(lineage, values)
     problem.independent = problem.sampled or lineage.dates is not None
     say("parameters" if len(waits) == 1 else f"parameters for {len(waits)} waiting times")
-    points = climbs.of_waits(lineage, waits, _ROUGH)
+    rough = climbs.of(problem.fewer(lineage, given))
+    points = rough.of_waits(lineage, waits, _ROUGH)
     best = max(points, key=lambda point: point.value)
     gains: dict[int, float] = {}
     left_out: list[int] = []
+    if any(c not in keep for c in best.lineage.optional):
+        say("what each column adds")
+        best = climbs.up(best.lineage, best.log_root, _ROUGH)
     while True:
         optional = [c for c in best.lineage.optional if c not in keep]
         if not optional:
             break
-        say("what each column adds")
         without = {c: climbs.up(best.lineage.without(c), best.log_root, _ROUGH) for c in optional}
         gains |= {c: best.gain - point.gain for c, point in without.items()}
         bars = {c: _LEAST_GAIN + _n_parameters(best.lineage.kernels[c]) for c in optional}
@@ -448,14 +501,17 @@ def _learned(
     if left_out:
         for c in left_out:
             points = [p._replace(lineage=p.lineage.without(c)) for p in points]
-        points = [climbs.up(p.lineage, p.log_root, _ROUGH) for p in points]
-    points = _spread_out(points, climbs)
-    weights = _weights_of(points, values)
-    points = [p for p, w in zip(points, weights, strict=True) if w >= _LEAST_WEIGHT * weights.max()]
-    problem.independent = problem.sampled
+        points = [rough.up(p.lineage, p.log_root, _ROUGH) for p in points]
+    weigh = _Weights(points, values)
+    points = weigh.that_count(_spread_out(points, rough, weigh))
+    if problem.independent != problem.sampled:
+        # Most of the way at a fraction of what all trees cost; then all trees.
+        steps = min(_ROUGH, max_iter)
+        points = weigh.that_count([climbs.up(p.lineage, p.log_root, steps) for p in points])
+        problem.independent = problem.sampled
     say(f"all trees of {len(problem.child):,} possible edges")
     points = [climbs.up(p.lineage, p.log_root, max_iter) for p in points]
-    weights = _weights_of(points, values)
+    weights = weigh(points)
     order = np.argsort(-weights, kind="stable")
     readings = tuple(
         Reading(
@@ -480,48 +536,71 @@ def _n_parameters(kernel: ColumnKernel) -> int:
     return len(kernel.params) + (-1 if kernel.relative else 1)
 
 
-def _weights_of(points: Sequence[Point], values: Sequence[Array]) -> Array:
-    """Return the weights of readings that end in these points (n,)."""
-    if len(points) == 1:
-        return np.ones(1)
-    gains = np.array([point.gain for point in points])
-    lineages = [point.lineage for point in points]
-    if _siblings_win(lineages, gains, values):
-        gains = np.zeros_like(gains)
-    return reading_weights(gains, waiting_priors(lineages, values))
+class _Weights:
+    """The weights of readings, by what the first climbs of all waiting times showed.
+
+    Two ways to weigh them are mixed. Either the cells tell which waiting time is right, and what
+    a reading explains counts. Or records are likest to those of about their own date, as siblings
+    are (sisters in an embryo, animals that one dog bit): then nothing in the cells tells it, and
+    all readings count as much as they do beforehand. The second is as likely as the shortest
+    waiting times are by what they explain. Decided once: later on the shortest may be dropped.
+    """
+
+    def __init__(self, first: Sequence[Point], values: Sequence[Array]) -> None:
+        self.values = values
+        self.siblings = _siblings(
+            [point.lineage for point in first], np.array([point.gain for point in first]), values
+        )
+
+    def by_evidence(self, points: Sequence[Point]) -> Array:
+        """Return the weights if the cells tell the waiting time (n,)."""
+        return reading_weights(np.array([p.gain for p in points]), self._beforehand(points))
+
+    def _beforehand(self, points: Sequence[Point]) -> Array:
+        """Return the log-weights beforehand, those of one mean waiting time together (n,)."""
+        lineages = [point.lineage for point in points]
+        means = np.round(np.log(_mean_waits(lineages)), 9)
+        _, kind, number = np.unique(means, return_inverse=True, return_counts=True)
+        return waiting_priors(lineages, self.values) - np.log(number[kind.ravel()])
+
+    def __call__(self, points: Sequence[Point]) -> Array:
+        """Return the weights of readings that end in these points (n,)."""
+        if len(points) == 1:
+            return np.ones(1)
+        beforehand = np.exp(self._beforehand(points))
+        told = self.by_evidence(points)
+        mixed = (1 - self.siblings) * told + self.siblings * beforehand / beforehand.sum()
+        return np.asarray(mixed)
+
+    def that_count(self, points: Sequence[Point]) -> list[Point]:
+        """Return the fewest points that hold nearly all of the weight, in their order."""
+        weights = self(points)
+        order = np.argsort(-weights, kind="stable")
+        before = np.cumsum(weights[order]) - weights[order]
+        return [points[i] for i in np.sort(order[before < _MOST_WEIGHT])]
 
 
-def _siblings_win(lineages: Sequence[Lineage], gains: Array, values: Sequence[Array]) -> bool:
-    """Return whether what explains most is about the shortest waiting time that was tried.
+def _siblings(lineages: Sequence[Lineage], gains: Array, values: Sequence[Array]) -> float:
+    """Return the chance that likeness is that of siblings: of the shortest waits tried.
 
-    Then records are likest to those of about their own date, as siblings are: sisters in an
-    embryo, animals that one dog bit. Nothing in the cells tells which waiting time is right, and
-    all count as much as they do beforehand. Where children wait from their parent's end, short
-    waits are what one expects.
+    Where children wait from their parent's end, short waits are what one expects.
     """
     dates = lineages[0].dates
-    if dates is None:
-        return False
+    if dates is None or len(lineages) == 1:
+        return 0.0
     start, end = values[dates][:, 0], values[dates][:, 1]
     known = np.isfinite(start)
     if (end[known] != start[known]).any():
-        return False
-    kernels = [lineage.kernels[dates] for lineage in lineages]
-    means = np.array([kernel.moments[0] for kernel in kernels if isinstance(kernel, Waiting)])
-    shortest = float(means.min())
-    return bool(means[int(gains.argmax())] < _SHORT * shortest and means.max() > _SHORT * shortest)
+        return 0.0
+    means = _mean_waits(lineages)
+    short = means < _SHORT * means.min()
+    return float(reading_weights(gains)[short].sum()) if not short.all() else 0.0
 
 
-def _order_by_cells(values: Sequence[Array]) -> Index:
-    """Return an order of the records that does not depend on the one they are in."""
-    keys: list[Array] = []
-    for cells in values:
-        if cells.shape[1] > 4:  # sequences: one number for all sites
-            weights = np.sin(1e3 * (1.0 + np.arange(cells.shape[1])))
-            keys.append(np.round(np.nan_to_num(cells, nan=-1.0) @ weights, 6))
-        else:
-            keys += list(cells.T)
-    return np.lexsort(keys[::-1])
+def _mean_waits(lineages: Sequence[Lineage]) -> Array:
+    """Return the mean waiting time of each reading (n,), 1 without dates."""
+    kernels = [None if one.dates is None else one.kernels[one.dates] for one in lineages]
+    return np.array([k.moments[0] if isinstance(k, Waiting) else 1.0 for k in kernels])
 
 
 def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float, float] | None]:
@@ -536,14 +615,14 @@ def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float,
     return [(mean, kernel.sd or _FIRST_SPREAD * mean) for mean in means]
 
 
-def _spread_out(points: list[Point], climbs: _Climbs) -> list[Point]:
+def _spread_out(points: list[Point], climbs: _Climbs, weigh: _Weights) -> list[Point]:
     """Return the points, and those that matter with narrower and wider waiting times too."""
     kernels = [p.lineage.kernels[p.lineage.dates] for p in points if p.lineage.dates is not None]
     if not kernels or any(
         not isinstance(k, Waiting) or not k.fixed or k.sd is not None for k in kernels
     ):
         return points
-    weights = _weights_of(points, climbs.problem.values)
+    weights = weigh.by_evidence(points)
     result = list(points)
     for point, weight, kernel in zip(points, weights, kernels, strict=True):
         if weight < _WORTH_SPREADING * weights.max():
@@ -587,9 +666,7 @@ def waiting_priors(lineages: Sequence[Lineage], values: Sequence[Array]) -> Arra
         return np.zeros(len(lineages))
     generations = np.log(known.sum()) / np.log(_GROWTH)
     guess = float(np.ptp(start[known])) / generations
-    kernels = [lineage.kernels[dates] for lineage in lineages]
-    means = np.array([k.moments[0] for k in kernels if isinstance(k, Waiting)])
-    off = np.log(means) - np.log(guess if guess > 0 else 1.0)
+    off = np.log(_mean_waits(lineages)) - np.log(guess if guess > 0 else 1.0)
     return np.asarray(-0.5 * (off / _GROWTH_SPREAD) ** 2)
 
 
@@ -599,7 +676,8 @@ def _problem_of(
     """Return the problem of the whole table, or of a sample of its records if it is large."""
     windows = windows_of(lineage, values, given, all_possible=True)
     T = len(given.groups)
-    n_pairs = int(windows.sizes.sum()) + (T * min(T, 1000) if lineage.joint else 0)
+    compared = min(T, COMPARED) if lineage.joint else 0
+    n_pairs = int(windows.sizes.sum()) + T * compared
     if n_pairs <= _MOST_PAIRS:
         edges = all_edges(given)
         kept = in_order(lineage, values, edges.child, edges.parent)
@@ -609,27 +687,42 @@ def _problem_of(
             edges._replace(child=edges.child[kept], parent=edges.parent[kept]),
             roots,
         )
-    most = int(min(_SAMPLED, max(50, _MOST_SAMPLED // max(float(windows.sizes.mean()), 1.0))))
+    pairs_of_one = float(windows.sizes.mean()) + compared
+    most = int(min(_SAMPLED, max(_LEAST_SAMPLED, _MOST_SAMPLED // max(pairs_of_one, 1.0))))
+    return _sampled_problem(lineage, values, given, roots, most)
 
-    def of_sample(n: int) -> Problem:
-        rows = np.intersect1d(sample_by_cells(values, n), given.open)
-        child, parent = possible_pairs(lineage, values, given, rows, windows)
-        edges = PossibleEdges(child, parent, given.root_allowed, given.groups)
-        return Problem(lineage, values, edges, roots, rows)
 
-    problem = of_sample(most)
-    problem.for_starts = of_sample(min(most, _TRIED))
-    return problem
+def _sampled_problem(
+    lineage: Lineage,
+    values: Sequence[Array],
+    given: Constraints,
+    roots: Roots,
+    n: int,
+) -> Problem:
+    """Return the problem of n records and all their possible parents."""
+    windows = windows_of(lineage, values, given, all_possible=True)
+    rows = np.intersect1d(sample_by_cells(values, n), given.open)
+    child, parent = possible_pairs(lineage, values, given, rows, windows)
+    edges = PossibleEdges(child, parent, given.root_allowed, given.groups)
+    return Problem(lineage, values, edges, roots, rows)
 
 
 class _Climbs:
     """Climbs in a fixed order, each of which a checkpoint may hold already."""
 
     def __init__(
-        self, problem: Problem, tol: float, progress: Progress | None, checkpoint: Checkpoint
+        self,
+        problem: Problem,
+        tol: float,
+        progress: Progress | None,
+        checkpoint: Checkpoint,
     ) -> None:
         self.problem, self.tol = problem, tol
         self.progress, self.checkpoint = progress, checkpoint
+
+    def of(self, problem: Problem) -> _Climbs:
+        """Return climbs of another problem, in the same order and checkpoint."""
+        return _Climbs(problem, self.tol, self.progress, self.checkpoint)
 
     def up(self, start: Lineage, log_root: float, max_iter: int) -> Point:
         """Return the end of the climb from this start."""
@@ -637,7 +730,8 @@ class _Climbs:
         kept: Point | None = self.checkpoint.reached(number)
         if kept is not None:
             return kept
-        point = self.problem.climb(
+        nats = _UNLIKELY if max_iter <= _ROUGH else _NEGLIGIBLE
+        point = self.problem.without_unlikely(start, nats).climb(
             start, log_root, max_iter=max_iter, tol=self.tol, progress=self.progress
         )
         self.checkpoint.record(number, point)
@@ -651,11 +745,12 @@ class _Climbs:
         for wait in waits:
             here = lineage if wait is None else with_wait(lineage, *wait)
             log_root = self.problem.first_log_root(here)
-            starts = [self.problem.for_starts.started(here)]
+            problem = self.problem.without_unlikely(here, _UNLIKELY)
+            starts = [problem.started(here)]
             if points and wait is not None:
                 best = max(points, key=lambda point: point.value)
                 starts += [with_wait(p.lineage, *wait) for p in (best, points[-1])]
-            values = [self.problem.at(s, log_root, log_root)[0].value for s in starts]
+            values = [problem.at(s, log_root, log_root)[0].value for s in starts]
             points.append(self.up(starts[int(np.argmax(values))], log_root, max_iter))
         return points
 
@@ -700,7 +795,7 @@ def column_evidence(
     def best(lineage: Lineage, cells: Sequence[Array]) -> float:
         problem = _problem_of(lineage, cells, given, roots)
         problem.independent = problem.sampled or dates is not None
-        start = problem.for_starts.started(lineage)
+        start = problem.fewer(lineage, given).started(lineage)
         return problem.climb(start, problem.first_log_root(start), max_iter=_ROUGH).gain
 
     whole = replace(reading.lineage, outlier_shares=_some_share(reading.lineage))

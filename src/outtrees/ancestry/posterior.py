@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
+# Records up to which all pairs are listed, and summed by the dense engine. Of larger tables with
+# dates the plausible waits are listed, and eliminated in the order of the dates, or nearly so.
+MOST_PAIRED = 1000
+
+
 def trees_of(
     edges: PossibleEdges,
     log_weight: Array,  # (E,)
@@ -30,6 +35,7 @@ def trees_of(
     roots: Roots,
     log_introduction: float,
     plan: Plan | None = None,
+    method: Literal["auto", "sparse"] = "auto",
 ) -> OutTreeDistribution:
     """Return the distribution over trees for these log-weights.
 
@@ -37,7 +43,14 @@ def trees_of(
     """
     log_root = np.where(edges.root_allowed, log_root + log_introduction, -np.inf)
     return OutTreeDistribution.from_candidates(
-        edges.child, edges.parent, log_weight, log_root, groups=edges.groups, roots=roots, plan=plan
+        edges.child,
+        edges.parent,
+        log_weight,
+        log_root,
+        groups=edges.groups,
+        roots=roots,
+        plan=plan,
+        method=method,
     )
 
 
@@ -101,15 +114,24 @@ class Posterior:
         for reading in self.readings[1:]:
             found = EdgeWeights(reading.lineage, self.values, self.edges.groups)
             log_weight = found.log_beta_pairs(self.pairs)
-            introduction = reading.log_introduction
-            parts.append(trees_of(self.edges, log_weight, found.log_root, self.roots, introduction))
+            parts.append(
+                self._trees(log_weight, found.log_root, reading.log_introduction, parts[0].plan)
+            )
         weights = [reading.weight for reading in self.readings]
         return OutTreeMixture(parts, weights, self.edges.groups)
 
     def trees_for(self, log_weight: Array, log_root: Array) -> OutTreeDistribution:
         """Return the distribution over trees for other weights of the same edges."""
-        introduction = self.readings[0].log_introduction
-        return trees_of(self.edges, log_weight, log_root, self.roots, introduction)
+        return self._trees(log_weight, log_root, self.readings[0].log_introduction)
+
+    def _trees(
+        self, log_weight: Array, log_root: Array, introduction: float, plan: Plan | None = None
+    ) -> OutTreeDistribution:
+        dated = self.lineage.dates is not None
+        method: Literal["auto", "sparse"] = (
+            "sparse" if dated and len(self.records) > MOST_PAIRED else "auto"
+        )
+        return trees_of(self.edges, log_weight, log_root, self.roots, introduction, plan, method)
 
     @cached_property
     def consensus(self) -> Consensus:

@@ -151,8 +151,13 @@ def readings_table(posterior: Posterior) -> Table:
 
 def _best_parents(posterior: Posterior, edges: Array, roots: Array) -> Index:
     """Return the likeliest parent of each record (T,), −1 for none."""
-    order = ranked(posterior, edges, roots)
-    return np.asarray(order.parent[order.rank == 1])
+    T, child = len(posterior.records), posterior.edges.child
+    best = roots.copy()
+    np.maximum.at(best, child, edges)
+    result = np.full(T, -1, dtype=np.intp)
+    top = np.flatnonzero((edges == best[child]) & (edges > roots[child]))[::-1]
+    result[child[top]] = posterior.edges.parent[top]  # of equals the first listed
+    return result
 
 
 def labels_table(posterior: Posterior, n_trees: int, rng: np.random.Generator) -> Table:

@@ -190,7 +190,7 @@ class CellKernel(ColumnKernel):
         x, y = children[child], parents[parent]
         child_known = np.asarray(~np.isnan(x).any(axis=1))
         both = np.asarray(child_known & ~np.isnan(y).any(axis=1))
-        cells, place = distinct(self._joined(x[both], y[both]))
+        cells, place = distinct(self._joined(x[both], y[both]), where_few_are=True)
         alone, alone_place = distinct(x[child_known & ~both])
         return CellPairs(
             cells, _filled(both, place), alone, _filled(child_known & ~both, alone_place)
@@ -198,10 +198,13 @@ class CellKernel(ColumnKernel):
 
     def log_steps(self, pairs: CellPairs, k: int, elapsed: Array | None = None) -> Array:
         """Return log p(child's cells | parent's cells, k links apart) for each edge (E,)."""
+        timed = elapsed if self._uses_time else None
+        if timed is None and len(pairs.cells) == len(pairs.place):  # each edge has its own row
+            return self._log_pairs(pairs.cells, k, None)
         result = np.zeros(len(pairs.place))
         both = pairs.place >= 0
-        if self._uses_time and elapsed is not None:
-            result[both] = self._log_pairs(pairs.cells[pairs.place[both]], k, elapsed[both])
+        if timed is not None:
+            result[both] = self._log_pairs(pairs.cells[pairs.place[both]], k, timed[both])
         else:
             result[both] = self._log_pairs(pairs.cells, k, None)[pairs.place[both]]
         only_child = pairs.alone_place >= 0
@@ -227,10 +230,12 @@ class CellKernel(ColumnKernel):
 
     def slopes(self, pairs: CellPairs, weights: Array, elapsed: Array | None = None) -> Array:
         """Return ∂/∂params of Σ weights · log_steps (P,), pairs that are alike together."""
+        timed = elapsed if self._uses_time else None
         both = pairs.place >= 0
         if not both.any():
             return np.zeros(len(self.params))
-        timed = elapsed if self._uses_time else None
+        if timed is None and len(pairs.cells) == len(pairs.place):  # each edge has its own row
+            return self._slopes_cells(pairs.cells, weights, None)
         if timed is not None or 2 * len(pairs.cells) > len(both):  # few pairs are alike
             known = slice(None) if both.all() else both
             cells = pairs.cells[pairs.place[known]]
@@ -503,14 +508,23 @@ def share_of(value: float) -> float:
     return float(np.clip(expit(value), 1e-12, 1 - 1e-12))
 
 
-def distinct(rows: Array) -> tuple[Array, Index]:
+_TESTED = 5000  # rows that show whether most of a list are distinct
+
+
+def distinct(rows: Array, where_few_are: bool = False) -> tuple[Array, Index]:
     """Return the distinct rows, and which one each row is.
 
     Columns are numbered one after the other and the numbers combined: far faster than
-    sorting whole rows.
+    sorting whole rows. With `where_few_are`, rows of which most are distinct stay as they are,
+    as a sample of them shows.
     """
     if not len(rows):
         return rows, np.zeros(0, dtype=np.intp)
+    if where_few_are and len(rows) > _TESTED:
+        some = rows[:: len(rows) // _TESTED]
+        alike = len(some) - len(distinct(some)[0])
+        if alike <= len(some) ** 2 / len(rows):  # as many as if every second row were distinct
+            return rows, np.arange(len(rows))
     code = np.zeros(len(rows), dtype=np.intp)
     first = np.zeros(1, dtype=np.intp)
     for column in rows.T:
@@ -519,6 +533,8 @@ def distinct(rows: Array) -> tuple[Array, Index]:
             code * (int(number.max()) + 1) + number.ravel(), return_index=True, return_inverse=True
         )
         code = code.ravel()
+    if len(first) == len(rows):
+        return rows, np.arange(len(rows))
     return rows[first], code
 
 

@@ -114,11 +114,7 @@ class OutTreeMixture:
             groups=self.groups,
         ).mode()
         right = float(self.root_marginals[best.parents < 0].sum())
-        place = {
-            edge: i
-            for i, edge in enumerate(zip(part.child.tolist(), part.parent.tolist(), strict=True))
-        }
-        listed = [place[u, v] for u, v in enumerate(best.parents.tolist()) if v >= 0]
+        listed = np.flatnonzero(best.parents[part.child] == part.parent)
         return Consensus(best.parents, right + float(self.edge_marginals[listed].sum()))
 
     def given(

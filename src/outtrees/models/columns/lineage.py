@@ -21,6 +21,7 @@ _CELLS_OF_AN_EDGE = 4
 # cells of others are wrong now and then.
 _OUTLIERS_CONTRASTED, _OUTLIERS = (0.5, 0.5), (0.2, 99.8)
 _FIRST_CONTRASTED, _FIRST = 0.2, 0.002  # shares of outliers with which a fit starts
+_LARGEST_LOG = 600.0  # its exponential, times a few records, is a double
 
 
 class Stretch(NamedTuple):
@@ -229,14 +230,11 @@ class Lineage:
                 alone.append(np.tile(kernel.log_alone(cells), (K, 1)))
                 shares.append(None)
                 continue
-            links = self._log_kernels(contrast, c, known)
-            means = log_means(links, contrast.child, len(cells))
+            means, parts = log_means_and_shares(
+                self._log_kernels(contrast, c, known), contrast.child, len(cells)
+            )
             alone.append(means)
-            known_cells = ~np.isnan(links[0])
-            number = np.bincount(contrast.child, known_cells, minlength=len(cells))
-            log_number = np.log(np.maximum(number, 1))[contrast.child]
-            parts = np.exp(links - means[:, contrast.child] - log_number)
-            shares.append(np.where(known_cells, parts, 0.0))
+            shares.append(parts)
         return Background(tuple(alone), contrast, tuple(shares), known)
 
     def _log_steps(
@@ -286,9 +284,9 @@ class Lineage:
     def _two_ways(
         self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
     ) -> tuple[Array, Array]:
-        """Return log p of following the parent, and of that or the background, at k links.
+        """Return the chance that a cell follows its parent, and log p of that or the background.
 
-        Those of contrasted columns are relative to the density without a parent.
+        At k links. The log of contrasted columns is relative to the density without a parent.
         """
         key = id(pairs), stretch.rows.start, c, -k  # the kernel's own logs stand at k
         if background.known is not None and key in background.known:
@@ -306,15 +304,26 @@ class Lineage:
         follows = self._log_steps(pairs, stretch, c, k, background.known)
         relative = background.shares[c] is not None
         if not relative and share == 0:
-            return follows, follows
+            return np.ones_like(follows), follows
         alone = background.log_alone[c][k - 1, pairs.child[stretch.rows]]
-        if relative:
-            unknown = kernel.unknown_parents(stretch.columns[c])
-            follows, alone = np.where(unknown, 0.0, follows - alone), np.zeros_like(alone)
+        if not relative:
+            follows = follows + np.log1p(-share)
+            either = np.logaddexp(follows, alone + np.log(share))
+            with np.errstate(invalid="ignore"):  # what is impossible both ways has no chance
+                return np.nan_to_num(np.exp(follows - either)), either
+        follows = follows - alone
+        follows[kernel.unknown_parents(stretch.columns[c])] = 0.0
         if share == 0:
-            return follows, follows
-        follows = follows + np.log1p(-share)
-        return follows, np.logaddexp(follows, alone + np.log(share))
+            return np.ones_like(follows), follows
+        # Without logarithms as far as numbers reach: logaddexp takes four times as long.
+        ratio = (1 - share) * np.exp(np.minimum(follows, _LARGEST_LOG))
+        either = ratio + share
+        chance = ratio / either
+        np.log(either, out=either)
+        far = follows > _LARGEST_LOG
+        if far.any():
+            chance[far], either[far] = 1.0, follows[far] + np.log1p(-share)
+        return chance, either
 
     def _log_column(
         self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
@@ -367,13 +376,13 @@ class Lineage:
         """Return the log-weight of each edge (E,)."""
         like = self.log_likeness(background) if log_likeness is None else log_likeness
         links = self.log_links(pairs, background) - like[:, pairs.child]
-        return np.asarray(logsumexp(links + self.log_step_weights[:, None], axis=0))
+        return log_sum_of_links(links + self.log_step_weights[:, None])
 
     def log_waits(self, pairs: LineagePairs, background: Background) -> Array:
         """Return the log-weight that dates alone give each edge (E,), 0 without dates."""
         columns = [] if self.dates is None else [self.dates]
         links = self.log_links(pairs, background, columns)
-        return np.asarray(logsumexp(links + self.log_step_weights[:, None], axis=0))
+        return log_sum_of_links(links + self.log_step_weights[:, None])
 
     @property
     def log_step_weights(self) -> Array:
@@ -466,15 +475,19 @@ class Lineage:
             for listed, stretch, here in (
                 (one, stretch, w[:, stretch.rows]) for one, w in lists for stretch in one.stretches
             ):
-                both = [self._two_ways(listed, stretch, background, c, k + 1) for k in range(K)]
-                with np.errstate(invalid="ignore"):  # what is impossible both ways weighs nothing
-                    chance = np.exp([f - either for f, either in both])
-                follow = np.where(here == 0, 0.0, here * chance)
-                lost = here - follow
-                shares[c] += float(lost.sum() - self.outlier_shares[c] * here.sum())
+                follow = here * [
+                    self._two_ways(listed, stretch, background, c, k + 1)[0] for k in range(K)
+                ]
+                if background.shares[c] is None and self.outlier_shares[c] == 0:
+                    kernels[self._owner(c)] += kernel.slopes(
+                        stretch.columns[c], follow, stretch.elapsed
+                    )
+                    continue
+                total = float(here.sum())
+                shares[c] += total - float(follow.sum()) - self.outlier_shares[c] * total
                 if background.shares[c] is not None:  # relative to the density without a parent
-                    follow = np.where(kernel.unknown_parents(stretch.columns[c]), 0.0, follow)
-                    lost = -follow
+                    follow[:, kernel.unknown_parents(stretch.columns[c])] = 0.0
+                lost = here - follow if background.shares[c] is None else -follow
                 child = listed.child[stretch.rows]
                 alone += np.array([np.bincount(child, row, minlength=n) for row in lost])
                 if listed is background.contrast and background.shares[c] is not None:
@@ -608,20 +621,38 @@ def log_means(values: Array, place: Index, n: int) -> Array:
 
     Places rise. Entries that are NaN do not count; 0 where none is above −inf.
     """
-    result = np.zeros((len(values), n))
+    return log_means_and_shares(values, place, n)[0]
+
+
+def log_means_and_shares(values: Array, place: Index, n: int) -> tuple[Array, Array]:
+    """Return `log_means` (K, n), and each entry's share of the sum at its place (K, E).
+
+    The share of an entry that does not count is 0.
+    """
+    result, shares = np.zeros((len(values), n)), np.zeros_like(values)
     if not len(place):
-        return result
+        return result, shares
     first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     sizes = np.diff(np.append(first, len(place)))
-    for row, total in zip(values, result, strict=True):
-        known = ~np.isnan(row)
+    for row, total, terms in zip(values, result, shares, strict=True):
         top = np.fmax.reduceat(row, first)
         some = np.isfinite(top)
         shift = np.where(some, top, 0.0)
-        terms = np.where(known, np.exp(row - np.repeat(shift, sizes)), 0.0)
-        sums, number = np.add.reduceat(terms, first), np.add.reduceat(known, first, dtype=np.intp)
+        np.exp(row - np.repeat(shift, sizes), out=terms)
+        unknown = np.isnan(terms)
+        number = sizes
+        if unknown.any():
+            terms[unknown] = 0.0
+            number = sizes - np.add.reduceat(unknown, first, dtype=np.intp)
+        sums = np.add.reduceat(terms, first)
         total[place[first[some]]] = shift[some] + np.log(sums[some] / number[some])
-    return result
+        terms /= np.repeat(np.where(sums > 0, sums, 1.0), sizes)
+    return result, shares
+
+
+def log_sum_of_links(links: Array) -> Array:
+    """Return log Σ_k exp(links) (E,) of (K, E)."""
+    return links[0] if len(links) == 1 else np.asarray(logsumexp(links, axis=0))
 
 
 class EdgeWeights:
@@ -657,8 +688,8 @@ class EdgeWeights:
         return self.lineage.log_beta(pairs, self.background, self.log_likeness)
 
 
-_COMPARED = 1000  # records with which each one is compared, at most
-_MOST_COMPARED = 3_000_000  # pairs of such records
+COMPARED = 4000  # records with which each one is compared, at most
+_MOST_COMPARED = 2_000_000  # pairs of such records
 _LEAST_COMPARED = 100
 
 
@@ -667,22 +698,51 @@ def contrast_pairs(
 ) -> LineagePairs:
     """Return the pairs of each of these records and the others that it is compared with.
 
-    All others in its group; beyond a thousand records a sample, the same for all.
+    All others in its group, of more than 4,000 those nearest in date; thinned evenly over dates
+    where these would be too many pairs. No parameter is learned from a thin sample: as it lacks a
+    record's likely parents, these would look the better the narrower a spread is.
     """
-    most = max(_LEAST_COMPARED, min(_COMPARED, _MOST_COMPARED // max(len(rows), 1)))
-    others = sample_by_cells(values, most)
-    child, parent = np.repeat(rows, len(others)), np.tile(others, len(rows))
-    kept = (child != parent) & (groups[child] == groups[parent])
+    most = max(_LEAST_COMPARED, min(COMPARED, _MOST_COMPARED // max(len(rows), 1)))
+    dates = values[lineage.dates][:, 0] if lineage.dates is not None else np.zeros(len(groups))
+    order = order_by_cells([groups[:, None].astype(np.float64), dates[:, None], *values])
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    begin = np.searchsorted(groups[order], groups[rows], side="left")
+    end = np.searchsorted(groups[order], groups[rows], side="right")
+    width = np.minimum(end - begin, COMPARED)
+    first = np.clip(place[rows] - width // 2, begin, end - width)
+    number = np.minimum(width, most)
+    child = np.repeat(rows, number)
+    nth = np.arange(len(child)) - np.repeat(np.cumsum(number) - number, number)
+    place = nth * np.repeat(width, number) // np.repeat(number, number)
+    parent = order[np.repeat(first, number) + place]
+    kept = child != parent
     return lineage.pairs(values, values, child[kept], parent[kept])
+
+
+def order_by_cells(values: Sequence[Array]) -> Index:
+    """Return an order of the records that does not depend on the one they are in."""
+    keys: list[Array] = []
+    for cells in values:
+        # Sequences: one number for all sites.
+        keys += list(cells.T) if cells.shape[1] <= _FEW_CELLS else [_mixed(cells)]
+    return np.lexsort(keys[::-1])
 
 
 def sample_by_cells(values: Sequence[Array], most: int) -> Index:
     """Return at most so many records, chosen by their cells: their order does not matter."""
-    T = len(values[0])
-    if most >= T:
-        return np.arange(T)
-    table = np.column_stack([np.nan_to_num(v, nan=-1.0) for v in values])
+    if most >= len(values[0]):
+        return np.arange(len(values[0]))
     # A mix of all cells that nothing in the table follows: the fraction of a large multiple.
-    mixed = (table @ np.sin(1e3 * (1.0 + np.arange(table.shape[1])))) * 1e5
-    order = np.lexsort([table[:, 0], mixed - np.floor(mixed)])
+    mixed = 1e5 * sum(_mixed(cells, 0.1 * c) for c, cells in enumerate(values))
+    order = np.lexsort([values[0][:, 0], mixed - np.floor(mixed)])
     return np.sort(order[:most])
+
+
+_FEW_CELLS = 4
+
+
+def _mixed(cells: Array, more: float = 0.0) -> Array:
+    """Return one number for the cells of each record (n,)."""
+    weights = np.sin(1e3 * (1.0 + more + np.arange(cells.shape[1])))
+    return np.round(np.nan_to_num(cells, nan=-1.0) @ weights, 6)
