@@ -147,7 +147,13 @@ class Problem:
         return result
 
     def fewer(self, lineage: Lineage, given: Constraints) -> Problem:
-        """Return the problem of a few of the records, for first climbs: itself if it has few."""
+        """Return the problem of a few of the records, for first climbs: itself if it has few.
+
+        Only of a table that is a sample already: in one that can be climbed as a whole, few records
+        would lead to lower maxima (spreads of groups that each have a handful of them).
+        """
+        if not self.sampled:
+            return self
         now = int(self.is_sampled.sum())
         compared = 0 if self.contrast is None else len(self.contrast.child)
         pairs_of_one = (len(self.child) + compared) / max(now, 1)
