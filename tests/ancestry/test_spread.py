@@ -5,7 +5,7 @@ import pytest
 
 from outtrees import Ancestry
 from outtrees.ancestry.learning import Problem
-from outtrees.ancestry.spread import covariance
+from outtrees.ancestry.spread import _links_and_infections, covariance
 from outtrees.models.columns import Transmission
 
 GIVEN = {"generation_mean": 5.0, "generation_sd": 2.0, "delay_mean": 4.0, "delay_sd": 1.5}
@@ -111,3 +111,15 @@ def test_errors_are_those_of_second_differences_and_given_parameters_have_none()
 def test_other_models_have_no_spread():
     with pytest.raises(ValueError, match="transmission model"):
         Ancestry(id="id").fit({"id": list("abc"), "x": [0.1, 0.2, 0.9]}).spread()
+
+
+def test_parents_with_little_support_leave_the_law_of_delays(monkeypatch):
+    """Where no parent is looked at one by one, nothing but the delay is known of an infection."""
+    monkeypatch.setattr("outtrees.ancestry.spread._LEAST", 2.0)
+    found = fitted(**GIVEN, sampled=1.0).fitted
+    dates = found.lineage.dates
+    kernel = found.lineage.kernels[dates]
+    _, infections = _links_and_infections(found, kernel, dates, 2.0)
+    middle = int((np.cumsum(kernel.delay_law) < 0.5).sum())
+    delays = np.array(infections["sampled"]) - np.array(infections["infected"])
+    np.testing.assert_allclose(delays, (middle + 0.5) * kernel.step)

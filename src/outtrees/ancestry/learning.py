@@ -36,6 +36,7 @@ from outtrees.models.columns.lineage import (
     order_by_cells,
     sample_by_cells,
 )
+from outtrees.models.columns.waiting import guessed_wait
 from outtrees.trees import OutTreeDistribution
 
 Array = NDArray[np.float64]
@@ -62,7 +63,7 @@ _MEANS, _SPREADS = 8, (0.3, 0.8)
 # Cells that follow each other for other reasons than descent (siblings that fall ill together)
 # also tell waiting times apart, so evidence among them counts for this many nats in all.
 _MOST_EVIDENCE = 10.0
-_GROWTH, _GROWTH_SPREAD = 1.6, 1.0  # of a generation over the one before, beforehand
+_GUESS_SPREAD = 1.0  # standard deviation of the log of a wait about `guessed_wait`, beforehand
 _SHORT = 2.0  # waits shorter than so many of the shortest one tried are siblings'
 _FIRST_SPREAD = 0.5  # standard deviation of a wait, in means
 _WORTH_SPREADING = 0.05  # of the best reading's weight: such readings are tried with other spreads
@@ -659,9 +660,8 @@ def reading_weights(gains: Array, log_priors: Array | float = 0.0) -> Array:
 def waiting_priors(lineages: Sequence[Lineage], values: Sequence[Array]) -> Array:
     """Return the log prior weights of readings by their mean waiting times, up to a constant.
 
-    From one record to T takes log T / log 1.6 generations where each is 1.6 times as large as the
-    one before, as outbreaks and families grow; the mean is within a factor of e of that guess by
-    one standard deviation. Where children wait from their parent's end there is no such guess.
+    The mean is within a factor of e of `guessed_wait` by one standard deviation. Where children
+    wait from their parent's end there is no such guess.
     """
     dates = lineages[0].dates
     if dates is None:
@@ -670,10 +670,9 @@ def waiting_priors(lineages: Sequence[Lineage], values: Sequence[Array]) -> Arra
     known = np.isfinite(start)
     if (end[known] != start[known]).any() or known.sum() < 3:
         return np.zeros(len(lineages))
-    generations = np.log(known.sum()) / np.log(_GROWTH)
-    guess = float(np.ptp(start[known])) / generations
+    guess = guessed_wait(float(np.ptp(start[known])), int(known.sum()))
     off = np.log(_mean_waits(lineages)) - np.log(guess if guess > 0 else 1.0)
-    return np.asarray(-0.5 * (off / _GROWTH_SPREAD) ** 2)
+    return np.asarray(-0.5 * (off / _GUESS_SPREAD) ** 2)
 
 
 def _problem_of(

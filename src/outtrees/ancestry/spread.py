@@ -109,8 +109,9 @@ def _links_and_infections(
             row = ids[child], ids[parent], float(support[e]), float(kernel.links_of(left) @ between)
             for name, cell in zip(links, row, strict=True):
                 links[name].append(cell)
-    below = np.cumsum(delays, axis=1)
-    below /= np.maximum(below[:, -1:], 1e-300)
+    # Parents with less support together tell no more than that the record was infected.
+    rest = np.maximum(1.0 - delays.sum(axis=1), 0.0)  # rounding may leave less than nothing
+    below = np.cumsum(delays + rest[:, None] * kernel.delay_law, axis=1)
     calendar = posterior.records.column(posterior.names[dates]).calendar
     sampled = posterior.values[dates][:, 0]
     found: dict[str, list[Any]] = {

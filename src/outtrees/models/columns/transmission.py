@@ -16,7 +16,7 @@ from outtrees._common.types import Array
 from outtrees.models.column import ColumnKernel, Index, logit, share_of
 from outtrees.models.columns.similar import MISSING
 from outtrees.models.columns.unknown_sites import UnknownSites, filled
-from outtrees.models.columns.waiting import Waiting
+from outtrees.models.columns.waiting import Waiting, guessed_wait
 
 # What is learned, unless it is given, in coordinates without constraints.
 NAMES = (
@@ -159,9 +159,7 @@ class Transmission(Waiting):
         dates = values[~np.isnan(values).any(axis=1), 0]
         first, last = (dates.min(), dates.max()) if len(dates) else (0.0, 1.0)
         span = float(last - first) + (self.unit or 1e-9)
-        # Each generation 1.6 times as large as the one before, as in `learning.waiting_priors`.
-        guess = span / max(np.log(max(len(dates), 2)) / np.log(1.6), 1.0)
-        generation = self.generation_mean or self.delay_mean or guess
+        generation = self.generation_mean or self.delay_mean or guessed_wait(span, len(dates))
         delay = self.delay_mean or generation
         shape, delay_shape = _SHAPE, _SHAPE
         if self.generation_sd is not None:
