@@ -142,6 +142,7 @@ class Screen:
                 bar.update(task, completed=min(iteration, total), value=f"{objective:.2f}")
 
             yield move
+            bar.refresh()  # a fit may end between two repaints
 
     @contextmanager
     def counting(self, title: str) -> Iterator[Callable[..., None]]:
