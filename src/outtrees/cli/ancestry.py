@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -606,7 +607,8 @@ class ToldProgress:
     def say(self, text: str) -> None:
         """Print what is under way, and after how many seconds it began."""
         if not self._quiet:
-            click.echo(f"{time.perf_counter() - self._begin:6.1f} s  {told(text)}", err=True)
+            # Not by click.echo, which passes by the bar: the line belongs above it.
+            print(f"{time.perf_counter() - self._begin:6.1f} s  {told(text)}", file=sys.stderr)
 
 
 @contextmanager
