@@ -111,3 +111,16 @@ def test_the_whole_program_is_as_quick():
         [sys.executable, "-c", "import click"], [sys.executable, "-m", "outtrees", "--help"]
     )
     assert time_taken <= 2.5 * base
+
+
+def test_options_stand_under_headings(outtrees):
+    shown = outtrees("ancestry", "--help").stdout
+    headings = ["Table", "Columns", "Pairs of records", "Dates and waiting times"]
+    headings += ["Transmission model", "Trees", "How children differ from parents"]
+    headings += ["Computation", "Output"]
+    assert [
+        line[:-1] for line in shown.splitlines() if line[-1:] == ":" and line[0] != " "
+    ] == headings
+    dates = shown.split("Dates and waiting times:")[1].split("Transmission model:")[0]
+    assert "--disease" in dates
+    assert "--generation-mean" not in dates

@@ -24,6 +24,7 @@ from outtrees.cli.inputs import (
 )
 from outtrees.cli.options import (
     Finite,
+    SectionedCommand,
     candidate_options,
     checkpoint_option,
     fit_options,
@@ -116,6 +117,7 @@ _columns = together(
         default=True,
         help="Read a long table (one row for each object and frame) as one record for each row.",
     ),
+    section="Columns",
 )
 _matrices = together(
     click.option(
@@ -145,8 +147,9 @@ _matrices = together(
         metavar="FILE",
         help="Table of where records were, and when: columns record, place, from and until.",
     ),
+    section="Pairs of records",
 )
-_model = together(
+_trees = together(
     click.option(
         "--roots",
         type=click.Choice(["auto", "single", "any"]),
@@ -155,8 +158,6 @@ _model = together(
         help="One root, or any number of roots (introductions). auto: any number where there are "
         "dates, and neither --root nor --log-weights.",
     ),
-    click.option("--keep", metavar="COLUMN", multiple=True, help="A column that takes part even "
-                 "if it adds too little that tells parents from others. May be repeated."),
     click.option("--root", metavar="ID", help="The root, if it is known."),
     click.option("--known-parent", metavar="CHILD=PARENT", multiple=True,
                  help="A known parent. May be repeated."),
@@ -173,6 +174,11 @@ _model = together(
         "unobserved. (The transmission model finds its own.)",
     ),
     click.option("--generations", type=click.IntRange(min=1), hidden=True),
+    click.option("--max-children", type=click.IntRange(min=1), metavar="N", help="Also report "
+                 "supports given that no record has more children than this (sampled)."),
+    section="Trees",
+)  # fmt: skip
+_transmission = together(
     click.option(
         "--transmission/--no-transmission",
         default=None,
@@ -191,6 +197,9 @@ _model = together(
                  help="Substitutions a site and day (or unit of --date); learned if not given."),
     click.option("--sampled", type=Finite(0, 1, min_open=True),
                  help="Share of cases that were sampled; learned if not given."),
+    section="Transmission model",
+)  # fmt: skip
+_dates = together(
     click.option("--waiting-mean", type=Finite(0, min_open=True), help="Mean time from parent "
                  "to child, in days or the units of --date; many are tried if not given."),
     click.option("--waiting-sd", type=Finite(0, min_open=True),
@@ -207,6 +216,11 @@ _model = together(
                  help="Whether a parent must be earlier than its child."),
     click.option("--ties/--no-ties", default=True, show_default=True,
                  help="Whether a parent may have the same date as its child."),
+    section="Dates and waiting times",
+)  # fmt: skip
+_changes = together(
+    click.option("--keep", metavar="COLUMN", multiple=True, help="A column that takes part even "
+                 "if it adds too little that tells parents from others. May be repeated."),
     click.option("--clock", is_flag=True,
                  help="Numbers and places change more the more time has passed."),
     click.option("--group-spread", is_flag=True,
@@ -215,30 +229,40 @@ _model = together(
                  default="JC69", show_default=True, help="Model of how sites change."),
     click.option("--background/--no-background", default=True, show_default=True,
                  help="Whether the penalty of an outlying cell is bounded."),
+    click.option("--calibrate", type=click.Path(), metavar="FILE", help="CSV of known parents "
+                 "(child, parent), used to estimate how much weight each column deserves."),
+    section="How children differ from parents",
+)  # fmt: skip
+_computation = together(
     click.option("--max-iter", type=click.IntRange(min=1), default=100, show_default=True,
                  help="Largest number of iterations."),
     candidate_options,
-    click.option("--calibrate", type=click.Path(), metavar="FILE", help="CSV of known parents "
-                 "(child, parent), used to estimate how much weight each column deserves."),
-    click.option("--max-children", type=click.IntRange(min=1), metavar="N", help="Also report "
-                 "supports given that no record has more children than this (sampled)."),
     checkpoint_option,
+    section="Computation",
 )  # fmt: skip
+_output = together(
+    click.option(
+        "--min-support",
+        type=Finite(0, 1),
+        default=0.1,
+        show_default=True,
+        help="Do not list parents less probable than this.",
+    ),
+    out_folder,
+    section="Output",
+)
 
 
-@click.command("ancestry")
+@click.command("ancestry", cls=SectionedCommand)
 @table_options
 @_columns
 @_matrices
-@_model
-@click.option(
-    "--min-support",
-    type=Finite(0, 1),
-    default=0.1,
-    show_default=True,
-    help="Do not list parents less probable than this.",
-)
-@out_folder
+@_dates
+@_transmission
+@_trees
+@_changes
+@_computation
+@_output
 @fit_options
 def command(**options: Any) -> None:
     """Probable parents of every record of TABLE (CSV, TSV, Parquet, FASTA or NEXUS).

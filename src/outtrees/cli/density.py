@@ -12,6 +12,7 @@ from outtrees.cli.design import by_kinds, columns_of, design, refuse_missing, re
 from outtrees.cli.errors import CommandError, sound_model
 from outtrees.cli.inputs import load_records, tell_records
 from outtrees.cli.options import (
+    SectionedCommand,
     candidate_options,
     check_scheduler,
     checkpoint_option,
@@ -49,7 +50,7 @@ FILES = ("densities.csv", "model.safetensors")
 _SPARSE_SECONDS = 3e-3  # for each record of a fit over candidates, roughly
 
 
-@click.command("density")
+@click.command("density", cls=SectionedCommand)
 @table_options
 @click.option(
     "--mutation",

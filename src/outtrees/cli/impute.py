@@ -11,7 +11,7 @@ from outtrees.cli.cost import Cost, dense_memory, only_checked
 from outtrees.cli.design import design, readable, remember_columns
 from outtrees.cli.errors import CommandError
 from outtrees.cli.inputs import load_records, tell_records
-from outtrees.cli.options import fit_options, out_folder, table_options
+from outtrees.cli.options import SectionedCommand, fit_options, out_folder, table_options
 from outtrees.cli.results import (
     check_folder,
     csv_writer,
@@ -25,7 +25,7 @@ from outtrees.cli.screen import running
 FILES = ("filled.csv", "cells.csv", "model.safetensors")
 
 
-@click.command("impute")
+@click.command("impute", cls=SectionedCommand)
 @table_options
 @click.option(
     "--mutation",

@@ -11,7 +11,13 @@ from outtrees.cli.density import MUTATIONS
 from outtrees.cli.design import by_kinds, design, refuse_missing, remember_columns
 from outtrees.cli.errors import CommandError
 from outtrees.cli.inputs import load_records, tell_records
-from outtrees.cli.options import candidate_options, fit_options, out_folder, table_options
+from outtrees.cli.options import (
+    SectionedCommand,
+    candidate_options,
+    fit_options,
+    out_folder,
+    table_options,
+)
 from outtrees.cli.results import (
     check_folder,
     csv_writer,
@@ -42,7 +48,7 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # older clicks take no 
             self.fail(f"{value!r} is neither a number nor auto", param, ctx)
 
 
-@click.command("label")
+@click.command("label", cls=SectionedCommand)
 @table_options
 @click.option(
     "--label",

@@ -43,12 +43,32 @@ class Finite(click.FloatRange):
         return number
 
 
-def together(*decorators: Decorator) -> Decorator:
-    """Return the decorators as one, in the order of the help."""
+class SectionedCommand(click.Command):
+    """A command whose help lists its options under headings; "Model" unless `together` says so."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each section, the sections in the order of their first option."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                section = "Output" if "--help" in param.opts else getattr(param, "section", "Model")
+                sections.setdefault(section, []).append(record)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+def together(*decorators: Decorator, section: str | None = None) -> Decorator:
+    """Return the decorators as one, in the order of the help, under one heading of it."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        params: list[Any] = function.__dict__.setdefault("__click_params__", [])
+        before = len(params)
         for decorator in reversed(decorators):
             function = decorator(function)
+        for param in params[before:] if section is not None else ():
+            param.section = section
         return function
 
     return decorate
@@ -121,6 +141,7 @@ table_options = together(
     click.option(
         "--max-bytes", type=Size(), default="4294967296", help="Refuse larger files.  [default: 4G]"
     ),
+    section="Table",
 )
 
 seed_option = click.option(
@@ -138,20 +159,29 @@ common_options = together(
         help="Print a summary as JSON on stdout, everything else on stderr.",
     ),
     click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+    section="Output",
 )
 
 fit_options = together(
-    click.option("--check", is_flag=True, help="Estimate time and memory without running."),
-    click.option("--jobs", type=click.IntRange(min=1), help="Number of processor cores to use."),
-    seed_option,
+    together(
+        click.option("--check", is_flag=True, help="Estimate time and memory without running."),
+        click.option(
+            "--jobs", type=click.IntRange(min=1), help="Number of processor cores to use."
+        ),
+        seed_option,
+        section="Computation",
+    ),
     common_options,
 )
 
-out_folder = click.option(
-    "--out",
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Folder for the results; created if it does not exist.",
+out_folder = together(
+    click.option(
+        "--out",
+        type=click.Path(),
+        metavar="FOLDER",
+        help="Folder for the results; created if it does not exist.",
+    ),
+    section="Output",
 )
 
 candidate_options = together(
@@ -170,19 +200,26 @@ candidate_options = together(
         show_default=True,
         help="Number of candidate parents of each record, with knn.",
     ),
+    section="Computation",
 )
 
-checkpoint_option = click.option(
-    "--checkpoint",
-    type=click.Path(),
-    metavar="FILE",
-    help="Save the state of the fit in this file; a run that was killed resumes from it.",
+checkpoint_option = together(
+    click.option(
+        "--checkpoint",
+        type=click.Path(),
+        metavar="FILE",
+        help="Save the state of the fit in this file; a run that was killed resumes from it.",
+    ),
+    section="Computation",
 )
 
-scheduler_option = click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Run on the workers of a Dask scheduler, such as tcp://host:8786.",
+scheduler_option = together(
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Run on the workers of a Dask scheduler, such as tcp://host:8786.",
+    ),
+    section="Computation",
 )
 
 

@@ -12,7 +12,7 @@ from outtrees.cli.ancestry import command as ancestry
 from outtrees.cli.cost import Cost, only_checked
 from outtrees.cli.errors import CommandError
 from outtrees.cli.inputs import tell_records
-from outtrees.cli.options import check_scheduler, scheduler_option
+from outtrees.cli.options import SectionedCommand, check_scheduler, scheduler_option, together
 from outtrees.cli.results import check_folder
 from outtrees.cli.screen import Screen, running
 from outtrees.errors import Message
@@ -39,9 +39,15 @@ _ELSEWHERE = {
 }
 
 
-@click.command("populations")
-@click.option(
-    "--by", metavar="COLUMN", required=True, help="Column that names the population of each record."
+@click.command("populations", cls=SectionedCommand)
+@together(
+    click.option(
+        "--by",
+        metavar="COLUMN",
+        required=True,
+        help="Column that names the population of each record.",
+    ),
+    section="Table",
 )
 @scheduler_option
 def command(**options: Any) -> None:
