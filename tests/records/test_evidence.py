@@ -116,6 +116,8 @@ def test_classes_of_ages_go():
     found = evidence(table)
     assert names(found) == ["onset", "place", "age"]
     assert reason(found, "stage") == "follows from 'age', counted once"
+    table["class"] = table["stage"]  # pupils of one age, but they also meet
+    assert "class" in names(evidence(table))
 
 
 def test_weeks_of_dates_go():

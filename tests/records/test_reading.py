@@ -299,6 +299,24 @@ def test_a_first_column_that_counts_the_rows_is_no_measurement():
     assert "day" in kinds_of(read_records({"day": ["1", "3", "2"], "age": ["4.5", "5.5", "9.5"]}))
 
 
+def test_a_first_column_of_numbers_that_differ_by_design_names_the_records():
+    rng = np.random.default_rng(0)
+    ages = [f"{age:.1f}" for age in rng.uniform(1, 90, 60)]
+
+    def kinds(name, numbers):
+        return kinds_of(read_records({name: [str(n) for n in numbers], "value": ages}))
+
+    shuffled = rng.permutation(np.arange(1, 61))
+    assert kinds("PN", shuffled) == {"value": "continuous"}
+    assert kinds("PN", rng.choice(np.arange(500, 620), 60, replace=False)) == {
+        "value": "continuous"
+    }
+    # Numbers so far apart may differ by chance; dates and ages are never names.
+    assert "grams" in kinds("grams", rng.choice(9_000, 60, replace=False) + 1_000)
+    assert "day" in kinds("day", shuffled)
+    assert "age" in kinds("age", shuffled)
+
+
 def test_a_point_is_an_unknown_cell():
     records = read_records({"case": ["a", "b", "c"], "ct": ["21.5", ".", "20.5"]})
     assert records.column("ct").n_missing == 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import lgamma, log
 
 from outtrees.errors import Option, RecordsError
 from outtrees.records.column import KINDS, ROLES, Column, first_ten, quoted
 from outtrees.records.frames import IN_MEMORY
 from outtrees.records.kinds import infer_kind, make_column
-from outtrees.records.names import names_introductions, names_records, words
+from outtrees.records.names import names_age, names_introductions, names_records, words
 from outtrees.records.numbers import is_number
 from outtrees.records.places import find_ends, find_places, is_geographic, read_place
 from outtrees.records.records import Records
@@ -28,6 +29,7 @@ _INTRODUCTIONS = (
     "says yes or no; if yes means brought in from elsewhere: kind introduction "
     "(--introduction-column)"
 )
+_LOG_CHANCE = log(1e-4)  # measurements that all differ by a chance smaller than this are names
 _PARENT_WORDS = {"parent", "mother", "father", "infector", "ancestor", "biter", "advisor"}
 _NOBODY = ("0", "0.0", "-1", "-1.0")  # what stands for an unknown parent where parents are numbers
 _PARENT_NAMES = ("parent", "known_parent", "known parent")
@@ -174,8 +176,8 @@ def _identities(
             name, why = called[0], "called id"
         elif free[:1] == [*table.names[:1]] and _are_names(table.cells[0], homes):
             name, why = free[0], "first column, text, all different"
-        elif free[:1] == [*table.names[:1]] and _counts_rows(free, table.cells[0]):
-            name, why = free[0], "first column, counts the rows"
+        elif free[:1] == [*table.names[:1]] and _numbers_records(free, table.cells[0]):
+            name, why = free[0], "first column, numbers the records"
         elif (number := _numbered(table, free, homes)) is not None:
             name, why = number, f"called {number}, whole numbers, all different"
         else:
@@ -211,15 +213,24 @@ def _numbered(table: Table, names: Sequence[str], homes: list[str]) -> str | Non
     return None
 
 
-def _counts_rows(names: Sequence[str], cells: list[str]) -> bool:
-    """Return whether the first column is 1, 2, 3, …: as a measurement it would follow the order."""
+def _numbers_records(names: Sequence[str], cells: list[str]) -> bool:
+    """Return whether the first column is 1, 2, 3, …, or whole numbers that differ by design.
+
+    Measurements as close to each other as these would coincide somewhere.
+    """
     coordinates = {name for group in find_places(list(names)).values() for name in group}
-    return (
-        len(names) > 1
-        and names[0] not in coordinates
-        and len(cells) > 2
-        and cells == [str(row + 1) for row in range(len(cells))]
-    )
+    if len(names) < 2 or names[0] in coordinates or len(cells) < 3:
+        return False
+    if cells == [str(row + 1) for row in range(len(cells))]:
+        return True
+    if not all(cell.isdigit() for cell in cells) or len(set(map(int, cells))) < len(cells):
+        return False
+    if infer_kind(names[0], cells, list(range(len(cells))))[0] == "date" or names_age(names[0]):
+        return False
+    numbers = [int(cell) for cell in cells]
+    n, width = len(numbers), max(numbers) - min(numbers) + 1
+    log_all_differ = lgamma(width + 1) - lgamma(width - n + 1) - n * log(width)
+    return log_all_differ < _LOG_CHANCE
 
 
 def _differ(ids: list[str], homes: list[str]) -> bool:

@@ -172,7 +172,8 @@ def _follows(a: _Facet, b: _Facet) -> bool:
 
     A household whose members have one genotype is no definition: they infected each other. So a
     category follows only from the numbers that it divides into classes, or, if it is a ward, a
-    county, …, from a place or a smaller area.
+    county, …, from a place or a smaller area. A class of a school has pupils of one age, but they
+    also meet: it does not follow from numbers.
     """
     kind_a, kind_b = a.column.kind, b.column.kind
     if kind_a == "date":
@@ -180,7 +181,9 @@ def _follows(a: _Facet, b: _Facet) -> bool:
     if kind_b == "place":
         return _determines(a, b)
     if kind_a in ("continuous", "count"):
-        return _classes(a, b) if kind_b == "categorical" else _rises_with(a, b)
+        if kind_b != "categorical":
+            return _rises_with(a, b)
+        return not names_area(b.column.name) and _classes(a, b)
     if kind_b == "categorical" and not names_area(b.column.name):
         return False
     if kind_a == "categorical" and not names_area(a.column.name):
