@@ -25,11 +25,12 @@ LAYER = {
     "trees": 4,
     "candidates": 5,
     "inference": 6,
+    # Pictures take arrays and names; estimators draw themselves with them.
+    "views": 7,
     "imputation": 7,
     "density": 8,
     "labels": 8,
     "bayes": 8,
-    "views": 9,
     # Tables of records need all of the above: models, trees, pictures and files.
     "ancestry": 10,
     "cli": 11,

@@ -29,7 +29,7 @@ def read(path):
 
 
 def asked(table):
-    return supports(dict(zip(table, row, strict=True)) for row in table.rows())
+    return supports(row._asdict() for row in table)
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,14 @@
 """CSV that a spreadsheet does not run, and that is read back as it was."""
 
 import csv
+import pickle
+import sys
 
 import numpy as np
 import pytest
 
 from outtrees.io import neutral, to_csv, write_csv
+from outtrees.io.tables import Table
 from outtrees.records import read_records
 
 FORMULAS = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "=cmd|'/c calc'!A1", "＝1"]
@@ -59,3 +62,46 @@ def test_read_back_as_records(tmp_path):
 def test_unequal_columns_are_refused():
     with pytest.raises(ValueError, match=r"equally long; got 1 \('a'\), 2 \('b'\)"):
         to_csv({"a": [1], "b": [1, 2]})
+
+
+def _table():
+    return Table({"child": ["b", "<b>c"], "parent": ["a", ""], "support": [0.9, 0.25]})
+
+
+def test_a_table_counts_indexes_and_yields_rows():
+    table = _table()
+    assert len(table) == 2
+    assert [row.child for row in table] == ["b", "<b>c"]
+    child, parent, support = table[-1]
+    assert (child, parent, support) == ("<b>c", "", 0.25)
+    assert table["support"] == [0.9, 0.25]
+    assert len(table[1:]) == 1
+    assert dict(table) == {name: table[name] for name in table.columns}
+    assert "child" in table
+    assert table == pickle.loads(pickle.dumps(table)) != table[1:]
+
+
+def test_a_wrong_row_or_column_is_named():
+    with pytest.raises(KeyError, match="'mother' is not a column; the columns are child, parent"):
+        _table()["mother"]
+    with pytest.raises(IndexError, match="row 2 is asked for, but the table has 2 rows"):
+        _table()[2]
+
+
+def test_a_notebook_shows_names_as_text():
+    html = _table()._repr_html_()
+    assert "&lt;b&gt;c" in html
+    assert "<b>" not in html
+    assert html.count("<tr>") == 3
+    assert "… 70 more rows" in Table({"a": range(100)})._repr_html_()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames(library, monkeypatch):
+    frame = getattr(_table(), f"to_{library}")()
+    assert list(frame.columns) == ["child", "parent", "support"]
+    assert list(frame["support"]) == [0.9, 0.25]
+    assert read_records(_table(), id="child").ids == ("b", "<b>c")
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=f"needs {library}, .*pip install {library}"):
+        getattr(_table(), f"to_{library}")()

@@ -1,7 +1,8 @@
 """Trees and supports as figures and as a table."""
 
-import sys
+import itertools
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
@@ -111,8 +112,36 @@ def test_picture_draws_each_likely_edge_once():
         plot_parents(pair(), np.zeros((3, 2)))
 
 
-def test_figures_leave_no_open_figure_behind():
-    plot_tree([-1, 0])
-    plot_support(np.zeros((2, 2)))
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    assert pyplot is None or pyplot.get_fignums() == []
+def test_figures_are_pyplots_current_ones_and_nothing_is_drawn_over():
+    figure = plt.figure()
+    assert plot_tree([-1, 0]).figure is figure
+    assert plot_support(np.zeros((2, 2))).figure is not figure  # it has a tree already
+    left, right = plt.subplots(1, 2)[1]
+    plt.sca(left)
+    assert plot_tree([-1, 0]) is left
+    plt.sca(right)
+    assert plot_parents(pair(), [[0, 0], [1, 1]]) is right
+    assert len(plt.get_fignums()) == 3
+
+
+def test_names_of_neighbouring_rows_do_not_collide():
+    T = 60
+    ax = plot_tree([-1] + [0] * (T - 1), names=[f"record {i}" for i in range(T)])
+    figure = ax.figure
+    figure.canvas.draw()
+    boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
+    assert len(boxes) == T
+    assert all(below.y1 <= above.y0 + 1 for below, above in itertools.pairwise(boxes))
+
+
+def test_colours_of_categories_and_supports_are_explained():
+    ax = plot_tree([-1, 0, 0], [1.0, 0.9, 0.2], colors=["N", "S", ""], color_label="ward")
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["ward", "N", "S", "unknown", "support", "100%", "50%", "10%"]
+    assert plot_tree([-1, 0], legend=False).get_legend() is None
+
+
+def test_figures_are_written_as_vectors(tmp_path):
+    path = tmp_path / "tree.svg"
+    plot_tree([-1, 0, 0], [1.0, 0.9, 0.2], ["a", "$b", "c"]).figure.savefig(path)
+    assert path.read_text().count("<path") > 5

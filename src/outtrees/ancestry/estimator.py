@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.arguments import as_count
 from outtrees._common.random import as_generator
-from outtrees.ancestry import learning, limited_children, report, support
+from outtrees.ancestry import figures, learning, limited_children, report, support
 from outtrees.ancestry.calibration import calibrated
 from outtrees.ancestry.columns import (
     DateOptions,
@@ -802,9 +802,28 @@ class Ancestry(BaseEstimator):
         return support.parents_table(self.fitted, lambda ranked: ranked.before < level)
 
     def tree(self, kind: str = "consensus", random_state: Any = None) -> NDArray[np.intp]:
-        """Return parents (T,), −1 at roots: "consensus", "mode", or one "sample".
+        """Return the parent of each record as its row, (T,), −1 at roots.
 
-        The consensus has the most expected right parents, the mode is the most probable tree.
+        Parameters
+        ----------
+        kind : {"consensus", "mode", "sample"}
+            The consensus has the most expected right parents, the mode is the most probable tree,
+            a sample is drawn from all trees by their probability.
+        random_state : int, Generator or None
+            For a sample; by default that of the model.
+
+        Returns
+        -------
+        array of int
+
+        Raises
+        ------
+        ValueError
+            If the kind is none of these.
+
+        See Also
+        --------
+        named_tree : The same by identities.
         """
         if kind == "consensus":
             return self.fitted.consensus.parents
@@ -814,6 +833,32 @@ class Ancestry(BaseEstimator):
             drawn: NDArray[np.intp] = self.fitted.trees.sample(1, self._generator(random_state))[0]
             return drawn
         raise ValueError(f"kind must be 'consensus', 'mode' or 'sample'; got {kind!r}")
+
+    def named_tree(
+        self, kind: str = "consensus", random_state: Any = None
+    ) -> dict[str, str | None]:
+        """Return the parent of each record by identities, None at roots.
+
+        Parameters
+        ----------
+        kind : {"consensus", "mode", "sample"}
+            As in `tree`.
+        random_state : int, Generator or None
+            As in `tree`.
+
+        Returns
+        -------
+        dict of str to str or None
+            From each record to its parent; `known_parents` and `what_if` take the same form.
+
+        Examples
+        --------
+        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "x": [0.0, 0.1, 0.3]}
+        >>> Ancestry(kinds={"day": "date"}, roots="single").fit(table).named_tree()
+        {'a': None, 'b': 'a', 'c': 'b'}
+        """
+        ids, parents = self.records.ids, self.tree(kind, random_state).tolist()
+        return {i: ids[p] if p >= 0 else None for i, p in zip(ids, parents, strict=True)}
 
     @property
     def expected_right_(self) -> float:
@@ -962,6 +1007,90 @@ class Ancestry(BaseEstimator):
         sentences = report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
         published = self._published
         return sentences if published is None else [f"{published.sentence}.", *sentences]
+
+    # Figures -------------------------------------------------------------------------------
+
+    def plot(self, kind: str = "consensus", *, color: str | None = None, ax: Any = None) -> Any:
+        """Draw the tree, by dates if there are any, lines as wide as the supports.
+
+        Parameters
+        ----------
+        kind : {"consensus", "mode", "sample"}
+            As in `tree`.
+        color : str, optional
+            A column by which the records are coloured, or "introduction": the root that each
+            descends from.
+        ax : matplotlib Axes, optional
+            By default pyplot's current axes if they are empty, else those of a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return figures.draw_tree(self.fitted, self.tree(kind), color, ax)
+
+    def plot_support(self, *, ax: Any = None) -> Any:
+        """Draw the support of every parent (across) of every child (down).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            As in `plot`.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        RecordsError
+            If there are more than 2,000 records.
+        """
+        return figures.draw_support(self.fitted, ax)
+
+    def plot_epicurve(
+        self, color: str | None = None, *, step: float | None = None, ax: Any = None
+    ) -> Any:
+        """Draw the number of records by date.
+
+        Parameters
+        ----------
+        color : str, optional
+            As in `plot`; bars are stacked by it.
+        step : float, optional
+            The width of a bar, in days; by default a day, a week, …, whichever fits.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        RecordsError
+            If the table has no dates.
+        """
+        return figures.draw_epicurve(self.fitted, color, step, ax)
+
+    def plot_map(self, kind: str = "consensus", *, color: str | None = None, ax: Any = None) -> Any:
+        """Draw the records at their places, with an arrow from each parent to its child.
+
+        Parameters
+        ----------
+        kind, color, ax
+            As in `plot`.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        RecordsError
+            If the table has no column of places with two coordinates.
+        """
+        return figures.draw_map(self.fitted, self.tree(kind), color, ax)
 
     # Files ---------------------------------------------------------------------------------
 

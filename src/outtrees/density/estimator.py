@@ -583,6 +583,31 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         check_is_fitted(self, "mutation_")
         return make_out_tree(n_samples, self.mutation_, random_state)
 
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the density of one, two or three columns with the training records and their tree.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            By default pyplot's current axes if they are empty, else those of a new figure.
+        **options
+            See `outtrees.views.plot_density` and, for three columns, `plot_density_3d`.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        ValueError
+            If the model has more than three columns.
+        """
+        from outtrees.views import plot_density, plot_density_3d
+
+        check_is_fitted(self, "mutation_")
+        draw = plot_density_3d if self.n_features_in_ == 3 else plot_density
+        return draw(self, ax, **options)
+
     # Settings --------------------------------------------------------------------------------
 
     @property

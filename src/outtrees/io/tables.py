@@ -5,14 +5,20 @@ does not run.
 from __future__ import annotations
 
 import math
+import operator
 import os
 import re
+from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from html import escape
+from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from outtrees._common.files import write_atomically
+from outtrees.errors import MissingExtraError
 
 _ROWS_SHOWN = 30
 # Spreadsheets take a cell that begins so for a formula; the wide forms too, in some languages.
@@ -21,8 +27,11 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
-class Table(Mapping[str, list[Any]]):
-    """Columns of equal length, by name.
+class Table:
+    """Rows and named columns of a result; prints itself, in a notebook as HTML.
+
+    `len` counts rows, a loop yields rows, `table[3]` is a row and `table["parent"]` a column. Rows
+    are named tuples. `dict(table)` has the columns.
 
     Examples
     --------
@@ -31,8 +40,13 @@ class Table(Mapping[str, list[Any]]):
     child  parent  support
     b      a         0.900
     c                0.250
-    >>> table["child"], list(table.rows())[0]
-    (['b', 'c'], ('b', 'a', 0.9))
+    >>> len(table), table["child"], table[0]
+    (2, ['b', 'c'], Row(child='b', parent='a', support=0.9))
+    >>> [child for child, parent, support in table if support > 0.5]
+    ['b']
+    >>> print(table[1:])
+    child  parent  support
+    c                0.250
     """
 
     def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -46,33 +60,78 @@ class Table(Mapping[str, list[Any]]):
         """The names of the columns."""
         return tuple(self._columns)
 
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
+    def __len__(self) -> int:
         return len(next(iter(self._columns.values()), []))
 
-    def __getitem__(self, name: str) -> list[Any]:
-        return self._columns[name]
+    def __iter__(self) -> Iterator[Any]:
+        return map(_row_type(self.columns)._make, zip(*self._columns.values(), strict=True))
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
 
-    def __len__(self) -> int:
-        return len(self._columns)
+    @overload
+    def __getitem__(self, key: str) -> list[Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> Table: ...
+    @overload
+    def __getitem__(self, key: int) -> Any: ...
+    def __getitem__(self, key: str | int | slice) -> Any:
+        if isinstance(key, str):
+            if key not in self._columns:
+                raise KeyError(
+                    f"{key!r} is not a column; the columns are {', '.join(self.columns)}"
+                )
+            return self._columns[key]
+        if isinstance(key, slice):
+            return Table({name: cells[key] for name, cells in self._columns.items()})
+        if not -len(self) <= operator.index(key) < len(self):
+            raise IndexError(f"row {key} is asked for, but the table has {len(self)} rows")
+        return _row_type(self.columns)(*(cells[key] for cells in self._columns.values()))
+
+    def __eq__(self, other: object) -> bool:
+        return self._columns == other._columns if isinstance(other, Table) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # columns are lists
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the columns, so that `dict(table)` has the columns."""
+        return self.columns
+
+    def values(self) -> list[list[Any]]:
+        """Return the columns."""
+        return list(self._columns.values())
+
+    def items(self) -> list[tuple[str, list[Any]]]:
+        """Return the names of the columns, each with its cells."""
+        return list(self._columns.items())
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows."""
-        return zip(*self._columns.values(), strict=True)
+        """Yield the rows, as a loop over the table does."""
+        return iter(self)
 
     def head(self, n: int) -> Table:
         """Return the first n rows."""
-        return Table({name: cells[:n] for name, cells in self._columns.items()})
+        return self[:n]
 
     def to_pandas(self) -> Any:
-        """Return a pandas data frame; pandas must be installed."""
-        import pandas as pd
+        """Return a pandas data frame.
 
-        return pd.DataFrame(self._columns)
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        return _library("pandas").DataFrame(self._columns)
+
+    def to_polars(self) -> Any:
+        """Return a polars data frame.
+
+        Raises
+        ------
+        MissingExtraError
+            If polars is not installed.
+        """
+        return _library("polars").DataFrame(self._columns, strict=False)
 
     def __str__(self) -> str:
         shown = self.head(_ROWS_SHOWN)
@@ -86,11 +145,48 @@ class Table(Mapping[str, list[Any]]):
                 for cell, width, to_right in zip(row, widths, right, strict=True)
             )
             lines.append("  ".join(cells).rstrip())
-        if self.n_rows > _ROWS_SHOWN:
-            lines.append(f"… {self.n_rows - _ROWS_SHOWN} more rows")
+        if len(self) > _ROWS_SHOWN:
+            lines.append(f"… {len(self) - _ROWS_SHOWN} more rows")
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it; names of records are text, never markup."""
+        shown = self.head(_ROWS_SHOWN)
+        align = [
+            ' style="text-align: right"' if _is_number(cells) else ' style="text-align: left"'
+            for cells in shown.values()
+        ]
+
+        def line(cells: Sequence[str], tag: str) -> str:
+            inner = (
+                f"<{tag}{style}>{escape(cell)}</{tag}>"
+                for cell, style in zip(cells, align, strict=True)
+            )
+            return f"<tr>{''.join(inner)}</tr>"
+
+        body = "\n".join(line([_text(cell) for cell in row], "td") for row in shown)
+        rest = len(self) - len(shown)
+        more = f"\n<p>… {rest} more rows</p>" if rest else ""
+        head = line(self.columns, "th")
+        return f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>{more}"
+
+
+@lru_cache
+def _row_type(names: tuple[str, ...]) -> Any:
+    """Return the named tuple of a row; a name that is no identifier becomes _0, _1, …"""
+    return namedtuple("Row", names, rename=True)
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtraError(
+            f"to_{name} needs {name}, which is not installed; run 'pip install {name}', or use "
+            "dict(table)"
+        ) from None
 
 
 def _text(cell: Any) -> str:
@@ -126,7 +222,7 @@ def neutral(cell: Any) -> str:
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
-def to_csv(columns: Mapping[str, Sequence[Any]], *, delimiter: str = ",") -> str:
+def to_csv(columns: Mapping[str, Sequence[Any]] | Table, *, delimiter: str = ",") -> str:
     """Return a table as CSV text, its cells and its header made `neutral`.
 
     Examples
@@ -145,7 +241,7 @@ def to_csv(columns: Mapping[str, Sequence[Any]], *, delimiter: str = ",") -> str
     # Not csv.writer: that of Python 3.11 leaves a lone carriage return without quotation marks,
     # and what follows would begin a row, as a formula perhaps.
     special = re.compile(f'[{re.escape(delimiter)}"\\r\\n]|^\\s|\\s$')
-    rows = [list(columns), *zip(*columns.values(), strict=True)]
+    rows = [list(columns.keys()), *zip(*columns.values(), strict=True)]
     return "".join(
         delimiter.join(_quoted(neutral(cell), special) for cell in row) + "\n" for row in rows
     )
@@ -155,7 +251,7 @@ def _quoted(text: str, special: re.Pattern[str]) -> str:
     return '"' + text.replace('"', '""') + '"' if special.search(text) else text
 
 
-def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Sequence[Any]]) -> Path:
+def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Sequence[Any]] | Table) -> Path:
     """Write a table as CSV, or as TSV if the path ends so, whole or not at all; return the path.
 
     See `neutral` for what becomes of cells that a spreadsheet would take for formulas.

@@ -163,6 +163,8 @@ def read_frame(frame: Any, source: Source | None = None) -> Table:
     """
     title = source.name if source else IN_MEMORY
     row_names = None
+    if hasattr(frame, "keys") and not hasattr(frame, "dtypes"):
+        frame = dict(frame)  # a table of results, such as `Ancestry.simulate` returns
     if isinstance(frame, Mapping):
         check_names(list(frame), title)
         columns = {name: _as_list(values, name) for name, values in frame.items()}

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outtrees.inference.likelihood import leaf_log_density
-from outtrees.views.trees import new_axes
+from outtrees.views.trees import current_axes
 
 
 def plot_density(
@@ -30,7 +30,7 @@ def plot_density(
     ----------
     estimator : fitted OutTreeDensity with one or two columns
     ax : matplotlib Axes, optional
-        By default those of a new figure.
+        By default the current axes of pyplot if they are empty, else those of a new figure.
     n_grid : int
         Points along each axis.
     margin : float
@@ -52,7 +52,7 @@ def plot_density(
     T, D = X.shape
     if D > 2:
         raise ValueError(f"plot_density draws 1 or 2 columns, but the estimator knows {D}")
-    ax = new_axes() if ax is None else ax
+    ax = current_axes(ax=ax)
     names = _column_names(estimator)
     grids = _grids(X, n_grid, margin)
     if D == 1:
@@ -97,7 +97,7 @@ def plot_density_3d(
     ----------
     estimator : fitted OutTreeDensity with three columns
     ax : matplotlib Axes3D, optional
-        By default those of a new figure.
+        By default the current axes of pyplot if they are empty, else those of a new figure.
     n_grid : int
         Points along each axis.
     margin : float
@@ -123,7 +123,7 @@ def plot_density_3d(
             "plot_density draws 1 or 2"
         )
     if ax is None:
-        ax = new_axes(subplot_kw={"projection": "3d"})
+        ax = current_axes(projection="3d")
     elif not hasattr(ax, "get_zlim"):
         raise ValueError("ax must be three-dimensional: add_subplot(projection='3d')")
     grids = _grids(X, n_grid, margin)
@@ -182,7 +182,7 @@ def plot_log_likelihoods(values: ArrayLike, *, ax: Any = None) -> Any:
         raise ValueError(
             f"log-likelihoods must be one number per iteration, none NaN; got {trace!r}"
         )
-    ax = new_axes() if ax is None else ax
+    ax = current_axes(ax=ax)
     ax.plot(np.arange(len(trace)), trace, ".-", color="C0")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("iteration")

@@ -13,6 +13,11 @@ from outtrees.views.layout import check_parents, tree_columns, tree_rows
 
 # More names than these would only overlap.
 _NAMED, _NAMED_IN_MATRIX = 80, 60
+_SMALLEST = 4.0  # points of a letter that can still be read
+_PALETTE = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#882255"),
+    "#000000",
+)
 
 
 def plot_tree(
@@ -23,6 +28,8 @@ def plot_tree(
     dates: ArrayLike | None = None,  # (T,)
     calendar: bool = False,
     colors: Any = None,
+    color_label: str = "",
+    legend: bool = True,
     ax: Any = None,
 ) -> Any:
     """Draw a tree or forest from left to right, one row a record; return the axes.
@@ -44,9 +51,19 @@ def plot_tree(
     calendar : bool
         Whether the dates are days since 1970-01-01, to be shown as dates.
     colors : optional
-        The colours of the records, in any form that `Axes.scatter` understands as `c`.
+        The colours of the records: a text for each, "" where unknown, which gets a colour and a
+        place in the legend; numbers, which get a colour bar; or any form that `Axes.scatter`
+        understands as `c`.
+    color_label : str
+        What the colours stand for, in the legend or beside the colour bar.
+    legend : bool
+        Whether to explain the lines, if supports differ, and the colours.
     ax : matplotlib Axes, optional
-        By default those of a new figure.
+        By default the current axes of pyplot if they are empty, else those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
 
     Examples
     --------
@@ -58,13 +75,14 @@ def plot_tree(
 
     parent = check_parents(parents)
     T = len(parent)
-    share = _shares(support, T)
-    texts = _texts(names, T)
+    share = shares(support, T)
+    texts = texts_of(names, T)
     rows, depth = tree_rows(parent)
     x = tree_columns(parent, depth, dates)
     if dates is not None and calendar:
-        x = x + _epoch()
-    ax = new_axes() if ax is None else ax
+        x = x + epoch()
+    n_rows = int(rows.max(initial=0)) + 1
+    ax = current_axes(height=0.9 + 0.17 * n_rows if texts and T <= _NAMED else None, ax=ax)
 
     stub = 0.04 * (np.ptp(x) or 1.0)
     from_x = np.where(parent >= 0, x[parent], x - stub)
@@ -89,9 +107,10 @@ def plot_tree(
     )
     size = float(np.clip(1500 / T, 3, 36))
     roots = parent < 0
-    ax.scatter(x, rows, s=size, c="C0" if colors is None else colors, zorder=3, linewidths=0)
+    handles = draw_records(ax, x, rows, colors, color_label, s=size, zorder=3, linewidths=0)
     ax.scatter(x[roots], rows[roots], s=3 * size, facecolors="none", edgecolors="0.2", zorder=2)
-    named = bool(texts) and T <= _NAMED
+    letters = letter_size(ax, n_rows)
+    named = bool(texts) and T <= _NAMED and letters > 0
     for text, a, b in zip(texts if named else (), x, rows, strict=False):
         ax.annotate(
             text,
@@ -99,7 +118,7 @@ def plot_tree(
             xytext=(6, 0),
             textcoords="offset points",
             va="center",
-            fontsize=8,
+            fontsize=letters,
             parse_math=False,  # a dollar sign would start a formula
         )
     ax.margins(0.06, 0.05)
@@ -111,6 +130,8 @@ def plot_tree(
     if not ax.yaxis_inverted():
         ax.invert_yaxis()
     _finish(ax, dated=dates is not None, calendar=calendar)
+    if legend:
+        explain(ax, handles, supports=bool(np.ptp(share) > 0.05))
     return ax
 
 
@@ -135,7 +156,16 @@ def plot_support(
     parents : (T,) int, optional
         A tree by which the records are ordered, so that families stand together.
     ax : matplotlib Axes, optional
-        By default those of a new figure.
+        By default the current axes of pyplot if they are empty, else those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or a support is NaN.
 
     Examples
     --------
@@ -147,7 +177,7 @@ def plot_support(
     T = len(support)
     if support.shape != (T, T):
         raise ValueError(f"edge_marginals must be square, [child, parent]; got {support.shape}")
-    texts = _texts(names, T)
+    texts = texts_of(names, T)
     order = np.arange(T)
     if parents is not None:
         order = np.argsort(tree_rows(check_parents(parents, T))[0])
@@ -160,14 +190,17 @@ def plot_support(
         shown = np.column_stack([roots[order], shown])
     if np.isnan(shown).any():
         raise ValueError("supports must be numbers between 0 and 1, but some are NaN")
-    ax = new_axes() if ax is None else ax
+    named = names is not None and T <= _NAMED_IN_MATRIX
+    side = 1.6 + 0.16 * T if named else None
+    ax = current_axes(height=side, width=None if side is None else side + 1.0, ax=ax)
     picture = ax.imshow(shown, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     ax.figure.colorbar(picture, ax=ax, label="support", shrink=0.8)
-    if names is not None and T <= _NAMED_IN_MATRIX:
+    letters = letter_size(ax, T + 2)
+    if named and letters:
         texts = [texts[i] for i in order]
-        ax.set_yticks(range(T), texts, fontsize=8, parse_math=False)
+        ax.set_yticks(range(T), texts, fontsize=letters, parse_math=False)
         ax.set_xticks(
-            range(T + len(first)), [*first, *texts], fontsize=8, rotation=90, parse_math=False
+            range(T + len(first)), [*first, *texts], fontsize=letters, rotation=90, parse_math=False
         )
     else:
         ax.set_xticks([0] if first else [], first)
@@ -199,7 +232,7 @@ def parent_table(
     Bob from (root): 0.25
     """
     T = dist.n_records
-    labels = _texts(names, T) or [str(i) for i in range(T)]
+    labels = texts_of(names, T) or [str(i) for i in range(T)]
     support = np.column_stack([dist.edge_marginals, dist.root_marginals])
     rows = []
     for child in range(T):
@@ -219,15 +252,40 @@ def plot_parents(
 ) -> Any:
     """Draw an arrow from parent to child for every likely edge, as wide and dark as its support.
 
-    Ringed records may be roots; the ring is as dark as the probability. Returns the axes.
-    """
-    import matplotlib.pyplot as plt
+    Ringed records may be roots; the ring is as dark as the probability.
 
+    Parameters
+    ----------
+    dist : OutTreeDistribution
+    positions : (T, 2) float
+        Where each record is drawn.
+    names : T texts, optional
+    min_support : float
+        Edges with less support are not drawn.
+    ax : matplotlib Axes, optional
+        By default the current axes of pyplot if they are empty, else those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If positions or names do not fit the records.
+
+    Examples
+    --------
+    >>> dist = OutTreeDistribution(np.log([[1.0, 1.0], [3.0, 1.0]]))
+    >>> ax = plot_parents(dist, [[0.0, 0.0], [1.0, 1.0]], ["Ann", "Bob"])
+    >>> [text.get_text() for text in ax.texts if text.get_text()]
+    ['Ann', 'Bob']
+    """
     xy = np.asarray(positions, dtype=np.float64)
     if xy.shape != (dist.n_records, 2):
         raise ValueError(f"positions must have shape ({dist.n_records}, 2); got {xy.shape}")
-    labels = _texts(names, dist.n_records)
-    ax = plt.gca() if ax is None else ax
+    labels = texts_of(names, dist.n_records)
+    ax = current_axes(ax=ax)
     for child, parent in np.argwhere(dist.edge_marginals >= min_support):
         support = min(1.0, float(dist.edge_marginals[child, parent]))  # rounding, not for alpha
         arrow = {
@@ -252,12 +310,116 @@ def plot_parents(
     return ax
 
 
-def new_axes(**options: Any) -> Any:
-    """Return the axes of a new figure that no window and no list of open figures knows."""
-    from matplotlib.figure import Figure
+def current_axes(
+    *, height: float | None = None, width: float | None = None, ax: Any = None, **options: Any
+) -> Any:
+    """Return the axes to draw on: those given, pyplot's current ones if empty, or new ones.
 
-    # Not pyplot: it would choose a backend, and keep the figure open.
-    return Figure(layout="constrained").subplots(**options)
+    New ones are part of a new pyplot figure of this height and width in inches, so that a notebook
+    shows it, `plt.show()` and `plt.savefig()` know it, and nothing is drawn over.
+    """
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    if plt.get_fignums():
+        now = plt.gcf()
+        fits = not options or hasattr(now.gca(), "get_zlim") if now.axes else True
+        if fits and (not now.axes or not now.gca().has_data()):
+            return now.gca() if now.axes else now.add_subplot(**options)
+    default = plt.rcParams["figure.figsize"]
+    size = (width or default[0], default[1] if height is None else max(2.0, min(height, 14.0)))
+    return plt.figure(figsize=size, layout="constrained").add_subplot(**options)
+
+
+def letter_size(ax: Any, n_rows: int) -> float:
+    """Return the size of letters that fit into one of so many rows, 0 if none can be read."""
+    box = ax.get_position().height * ax.figure.get_figheight() * 72
+    points = min(8.0, 0.85 * box / max(1, n_rows))
+    return points if points >= _SMALLEST else 0.0
+
+
+def draw_records(
+    ax: Any, x: Any, y: Any, colors: Any, label: str = "", **options: Any
+) -> list[Any]:
+    """Draw records as dots; return the handles of a legend of their colours."""
+    if colors is None:
+        ax.scatter(x, y, c="C0", **options)
+        return []
+    values = np.asarray(colors)
+    if values.shape == (len(x),) and values.dtype.kind in "if":
+        dots = ax.scatter(x, y, c=values, cmap="viridis", **options)
+        ax.figure.colorbar(dots, ax=ax, shrink=0.6, label=label)
+        return []
+    if values.shape != (len(x),) or not all(isinstance(v, str) for v in values.tolist()):
+        ax.scatter(x, y, c=colors, **options)
+        return []
+    from matplotlib.colors import is_color_like
+
+    texts = values.tolist()
+    if all(is_color_like(text) for text in texts):
+        ax.scatter(x, y, c=texts, **options)
+        return []
+    palette, names = category_colors(texts)
+    ax.scatter(x, y, c=palette, **options)
+    from matplotlib.lines import Line2D
+
+    title = [Line2D([], [], linestyle="", label=label)] * bool(label)
+    return title + [
+        Line2D([], [], marker="o", linestyle="", color=color, markersize=5, label=name)
+        for name, color in names.items()
+    ]
+
+
+def category_colors(texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return a colour for each text, and that of each of its up to nine commonest values.
+
+    Colours that people with colour blindness can tell apart (Okabe and Ito 2008); the rarer values
+    share one grey, unknown ones a lighter one.
+
+    Examples
+    --------
+    >>> category_colors(["b", "a", "b", ""])[1]
+    {'a': '#0072B2', 'b': '#D55E00', 'unknown': '#dddddd'}
+    """
+    counts: dict[str, int] = {}
+    for text in texts:
+        counts[text] = counts.get(text, 0) + 1
+    unknown = counts.pop("", 0)
+    common = sorted(sorted(counts, key=lambda text: (-counts[text], text))[: len(_PALETTE)])
+    names = dict(zip(common, _PALETTE, strict=False))
+    if len(counts) > len(common):
+        names["other"] = "#999999"
+    known = dict(names)
+    if unknown:
+        names["unknown"] = "#dddddd"
+    return ["#dddddd" if not text else known.get(text, "#999999") for text in texts], names
+
+
+def explain(ax: Any, handles: Sequence[Any], *, supports: bool) -> None:
+    """Put a legend of colours, and of the width and darkness of lines, beside the axes."""
+    from matplotlib.lines import Line2D
+
+    lines = [
+        Line2D(
+            [], [], color=str(0.8 - 0.6 * share), linewidth=0.4 + 2.6 * share, label=f"{share:.0%}"
+        )
+        for share in (1.0, 0.5, 0.1)
+    ]
+    shown = [*handles]
+    if supports:
+        shown += [Line2D([], [], linestyle="", label="support"), *lines] if handles else lines
+    if shown:
+        title = "support" if supports and not handles else None
+        ax.legend(
+            handles=shown,
+            title=title,
+            fontsize=8,
+            title_fontsize=8,
+            frameon=False,
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.0),
+        )
 
 
 def _finish(ax: Any, *, dated: bool, calendar: bool) -> None:
@@ -265,11 +427,7 @@ def _finish(ax: Any, *, dated: bool, calendar: bool) -> None:
     for side in ("left", "right", "top"):
         ax.spines[side].set_visible(False)
     if dated and calendar:
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-        locator = AutoDateLocator()
-        ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        calendar_axis(ax)
     else:
         from matplotlib.ticker import MaxNLocator
 
@@ -277,14 +435,25 @@ def _finish(ax: Any, *, dated: bool, calendar: bool) -> None:
         ax.set_xlabel("time" if dated else "generation")
 
 
-def _epoch() -> float:
+def calendar_axis(ax: Any) -> None:
+    """Show calendar dates across."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    # Not at multiples of the interval: those begin anew each month, and ticks would collide.
+    locator = AutoDateLocator(maxticks=7, interval_multiples=False)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def epoch() -> float:
     """Return the number that matplotlib gives 1970-01-01, whatever its settings."""
     from matplotlib.dates import date2num
 
     return float(date2num(np.datetime64("1970-01-01")))
 
 
-def _shares(support: ArrayLike | None, T: int) -> NDArray[np.float64]:
+def shares(support: ArrayLike | None, T: int) -> NDArray[np.float64]:
+    """Return the supports, checked; 1 for all if none are given."""
     share = np.ones(T) if support is None else np.asarray(support, dtype=np.float64)
     if share.shape != (T,):
         raise ValueError(f"support must have one entry per record; got {share.shape} for {T}")
@@ -293,7 +462,7 @@ def _shares(support: ArrayLike | None, T: int) -> NDArray[np.float64]:
     return np.clip(share, 0.0, 1.0)
 
 
-def _texts(names: Sequence[str] | None, T: int) -> list[str]:
+def texts_of(names: Sequence[str] | None, T: int) -> list[str]:
     """Return the names as text, one for each record; none if none are given."""
     texts = [] if names is None else [str(name) for name in names]
     if names is not None and len(texts) != T:

@@ -1,0 +1,121 @@
+"""Figures of a fitted table: its tree, supports, epidemic curve and map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees.ancestry.posterior import Posterior
+from outtrees.errors import ArgumentError, Option, RecordsError
+from outtrees.records import Column
+from outtrees.views import plot_epicurve, plot_map, plot_support, plot_tree
+
+_MOST_IN_MATRIX = 2000  # records whose supports a picture can show
+
+
+def draw_tree(posterior: Posterior, parents: NDArray[np.intp], color: str | None, ax: Any) -> Any:
+    """Draw one tree, by dates if there are any."""
+    dates = posterior.dates
+    return plot_tree(
+        parents,
+        posterior.supports(parents),
+        posterior.records.ids,
+        dates=None if dates is None else dates.values[:, 0],
+        calendar=dates is not None and dates.calendar,
+        colors=_colors(posterior, parents, color),
+        color_label=color or "",
+        ax=ax,
+    )
+
+
+def draw_support(posterior: Posterior, ax: Any) -> Any:
+    """Draw the support of every parent of every child."""
+    T = len(posterior.records)
+    if T > _MOST_IN_MATRIX:
+        raise RecordsError(
+            f"a picture of supports shows up to {_MOST_IN_MATRIX:,} records; there are {T:,}. Use "
+            "parents()."
+        )
+    matrix = np.zeros((T, T))
+    matrix[posterior.edges.child, posterior.edges.parent] = posterior.trees.edge_marginals
+    return plot_support(
+        matrix,
+        posterior.trees.root_marginals,
+        posterior.records.ids,
+        parents=posterior.consensus.parents,
+        ax=ax,
+    )
+
+
+def draw_epicurve(posterior: Posterior, color: str | None, step: float | None, ax: Any) -> Any:
+    """Draw the records by date, stacked by a column or by introduction."""
+    dates = posterior.dates
+    if dates is None:
+        raise RecordsError(
+            "an epidemic curve needs a column of dates, but there is none; name it, for example ",
+            Option("kinds", {"onset": "date"}),
+        )
+    groups = None
+    if color is not None:
+        found = _colors(posterior, posterior.consensus.parents, color)
+        groups = [str(cell) for cell in found]
+    return plot_epicurve(
+        dates.values[:, 0],
+        groups,
+        group_label=color or "",
+        calendar=dates.calendar,
+        step=step,
+        ax=ax,
+    )
+
+
+def draw_map(posterior: Posterior, parents: NDArray[np.intp], color: str | None, ax: Any) -> Any:
+    """Draw the records at their places."""
+    places = [column for column in posterior.records.columns if column.kind == "place"]
+    if not places or places[0].values.shape[1] < 2:
+        raise RecordsError(
+            "a map needs a column of places with two coordinates, but there is none; name them, "
+            "for example ",
+            Option("kinds", {"x": "place", "y": "place"}),
+        )
+    labels = ("km east", "km north") if places[0].projected else ("x", "y")
+    return plot_map(
+        places[0].values[:, :2],
+        parents,
+        posterior.supports(parents),
+        posterior.records.ids,
+        colors=_colors(posterior, parents, color),
+        color_label=color or "",
+        labels=labels,
+        ax=ax,
+    )
+
+
+def _colors(posterior: Posterior, parents: NDArray[np.intp], color: str | None) -> Any:
+    """Return what the records are coloured by: a column, or the root that each descends from."""
+    if color is None:
+        return None
+    columns = {column.name: column for column in posterior.records.columns}
+    if color in columns:
+        return _cells(columns[color])
+    if color == "introduction":
+        roots = np.arange(len(parents))
+        for _ in range(len(parents)):
+            above = np.where(parents[roots] >= 0, parents[roots], roots)
+            if (above == roots).all():
+                break
+            roots = above
+        return [posterior.records.ids[root] for root in roots.tolist()]
+    raise ArgumentError(
+        Option("color"),
+        f" must be 'introduction' or a column ({', '.join(columns) or 'there is none'}); got "
+        f"{color!r}. Correct the name.",
+    )
+
+
+def _cells(column: Column) -> Any:
+    if column.kind in ("continuous", "count", "date"):
+        return column.values[:, 0]
+    return list(column.text)
