@@ -95,7 +95,7 @@ def test_records_table_and_number_of_roots(found):
 
 def test_column_evidence_names_what_matters(found):
     table = found.column_evidence(n_shuffles=2, random_state=0)
-    assert list(table) == ["column", "gain", "error", "alone", "outliers", "used"]
+    assert list(table.columns) == ["column", "gain", "error", "alone", "outliers", "used"]
     rows = {row[0]: row[1:] for row in table.rows()}
     assert set(rows) == {"sequence", "ward", "age"}
     assert rows["sequence"][0] > 100  # a shuffled sequence follows no tree
@@ -108,7 +108,7 @@ def test_column_evidence_names_what_matters(found):
 
 def test_readings_compete_and_supports_are_their_mean(found):
     table = found.readings()
-    assert list(table) == ["waiting_mean", "waiting_sd", "gain", "weight", "differ"]
+    assert list(table.columns) == ["waiting_mean", "waiting_sd", "gain", "weight", "differ"]
     assert len(table["weight"]) == len(found.readings_) > 1
     assert sum(table["weight"]) == pytest.approx(1.0)
     assert table["weight"] == sorted(table["weight"], reverse=True)

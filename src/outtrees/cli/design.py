@@ -121,15 +121,9 @@ def by_kinds(found: Design, numbers: str) -> Any:
     numbers : str
         The mutation for columns of numbers.
     """
-    from outtrees.models import CategoricalMutation, ProductMutation, make_mutation
+    from outtrees.inference import frames
 
-    if not found.discrete:
-        return numbers
-    if not found.continuous:
-        return "categorical"
-    return ProductMutation(
-        [(make_mutation(numbers), found.continuous), (CategoricalMutation(), found.discrete)]
-    )
+    return frames.by_kinds(found.levels, numbers)
 
 
 def remember_columns(model: Any, found: Design) -> None:

@@ -31,9 +31,16 @@ from outtrees.inference import SOLVERS, fit_mutation, select_mutation
 from outtrees.inference.ascent import FitResult
 from outtrees.inference.checkpoint import Checkpoint, digest
 from outtrees.inference.em import N_OTHERS, EmStage
+from outtrees.inference.frames import (
+    coded_frame,
+    decoded,
+    refuse_missing_numbers,
+    suited_mutation,
+)
 from outtrees.inference.likelihood import (
     candidate_trees,
     leaf_log_density,
+    leave_one_out_log_density,
     log_number_of_trees,
     log_predictive_ratio,
     tree_distribution,
@@ -45,6 +52,7 @@ from outtrees.inference.validation import (
     check_records,
     warn_of_degenerate_records,
 )
+from outtrees.io.tables import Table
 from outtrees.models import MUTATIONS, Mutation, make_mutation
 from outtrees.models.edges import EdgeList
 from outtrees.trees import OutTreeDistribution
@@ -64,7 +72,7 @@ _LEFT_BY_A_FIT = (
     "_tree",
 )
 # None of these changes what is fitted; which pairs take part was decided already.
-_NOT_IN_FINGERPRINT = ("n_jobs", "verbose", "candidates")
+_NOT_IN_FINGERPRINT = ("n_jobs", "verbose", "candidates", "contamination")
 # With fewer records in a fold "auto" takes its first mutation, clouds: nothing can be weighed.
 _FEWEST_TO_WEIGH = 4
 _SETTINGS_WITH_AUTO = ("mutation", "n_components", "prior_strength")
@@ -133,6 +141,9 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         (in units of the noise): all pairs compared, or PyNNDescent (`pip install
         'outtrees[neighbours]'`), faster from some 20,000 records on, which misses some. Then there
         is no dropped_mass_.bound.
+    contamination : float, default=0.1
+        The share of the training records that `predict` and `fit_predict` call outliers; above 0,
+        at most 0.5. The fit does not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         For random starts, folds, the records held out, hidden cells, and samples of parents.
     verbose : int, default=0
@@ -238,6 +249,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         "prior_strength": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "cv": [Interval(Integral, 2, None, closed="left")],
+        "contamination": [Interval(Real, 0, 0.5, closed="right")],
         "missing": [StrOptions({"error", "integrate"})],
         **CONSTRAINTS,
         "n_jobs": [Integral, None],
@@ -265,6 +277,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         candidates: str = "auto",
         n_candidates: int = 20,
         neighbours: str = "exact",
+        contamination: float = 0.1,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -285,6 +298,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         self.candidates = candidates
         self.n_candidates = n_candidates
         self.neighbours = neighbours
+        self.contamination = contamination
         self.random_state = random_state
         self.verbose = verbose
 
@@ -309,8 +323,10 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (T, D)
-            At least two records.
+        X : array-like or data frame of shape (T, D)
+            At least two records. Booleans, categories and text that recurs of a data frame change
+            by tables of their own, beside the numbers; dates become days. `table_columns_` says
+            what each column was taken for.
         y : ignored
         checkpoint : path, optional
             A file that keeps what the fit has reached after each step. If it exists already, from
@@ -319,9 +335,13 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
             solver="em": not where folds are fitted ("auto") or cells integrated out.
         """
         check_params(self)
-        stacked = isinstance(self.mutation, str) and self.mutation == "auto"
+        X = coded_frame(self, X, reset=True)
+        chosen = suited_mutation(
+            self, self.mutation, "gaussian" if self.mutation == "auto" else None
+        )
+        stacked = isinstance(chosen, str) and chosen == "auto"
         mutation = template(
-            "gaussian" if stacked else self.mutation,
+            "gaussian" if stacked else chosen,
             n_components=self.n_components,
             prior_strength=self.prior_strength,
             reg_covar=self.reg_covar,
@@ -330,6 +350,10 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         records = check_records(self, X, allows_missing=allows_missing, reset=True)
         for name in _LEFT_BY_A_FIT:
             self.__dict__.pop(name, None)
+        if self.missing == "error":
+            refuse_missing_numbers(
+                self, records, "fit with missing='integrate', or fill it in with OutTreeImputer"
+            )
         hidden = self.missing == "integrate" and bool(np.isnan(records).any())
         stacked = stacked and not hidden
         self.candidates_ = self._decided(len(records), hidden)
@@ -523,6 +547,82 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
             )
         return log_predictive_ratio(self.mutation_, self.X_, records)
 
+    # Outliers --------------------------------------------------------------------------------
+
+    @property
+    def training_log_density_(self) -> Array:
+        """Log-density of each training record given the others, (T,).
+
+        With mutation="auto" that of the fold in which it was held out; otherwise
+        log 1/(T − 1) Σ_{v ≠ u} p(x_u | x_v), with parameters fitted to all.
+        """
+        check_is_fitted(self, "mutation_")
+        held_out = self.__dict__.get("held_out_log_density_")
+        if held_out is not None:
+            return np.asarray(held_out)
+        if self._has_hidden:
+            return self._completions.log_density(self.X_)
+        return leave_one_out_log_density(self.mutation_, self.X_)
+
+    @property
+    def offset_(self) -> float:
+        """The log-density below which a record is an outlier.
+
+        The `contamination` quantile of `training_log_density_`.
+        """
+        share = getattr(self, "contamination", 0.1)  # models of earlier versions lack it
+        return float(np.quantile(self.training_log_density_, share))
+
+    def decision_function(self, X: Any) -> Array:
+        """Return `score_samples(X)` − `offset_`: negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, D)
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> Ints:
+        """Return −1 for new records that are outliers, 1 for others.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, D)
+            New records. To judge the training records, use `fit_predict`: each of them has a part
+            in its own density here.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def fit_predict(self, X: Any, y: Any = None) -> Ints:
+        """Fit, and return −1 for the records that are outliers among the others, 1 for others.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (T, D)
+        y : ignored
+
+        Returns
+        -------
+        array of shape (T,)
+
+        Examples
+        --------
+        >>> X = np.append(np.random.default_rng(0).normal(size=(39, 2)), [[9.0, 9.0]], axis=0)
+        >>> model = OutTreeDensity("gaussian", contamination=0.02)
+        >>> np.flatnonzero(model.fit_predict(X) == -1)
+        array([39])
+        """
+        self.fit(X)
+        return np.where(self.training_log_density_ < self.offset_, -1, 1)
+
     # Trees and draws -------------------------------------------------------------------------
 
     @property
@@ -583,6 +683,31 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         check_is_fitted(self, "mutation_")
         return make_out_tree(n_samples, self.mutation_, random_state)
 
+    def sample_table(self, n_samples: int = 1, random_state: Any = None) -> Table:
+        """Return what `sample` returns as a table with the columns of the data frame fitted to.
+
+        Categories and dates are those of the data frame again; `parent` is the row of the parent,
+        −1 at the root.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        Table
+        """
+        X, parents = self.sample(n_samples, random_state)
+        names = getattr(self, "feature_names_in_", [f"x{d + 1}" for d in range(X.shape[1])])
+        plain = {str(name): {"kind": "continuous", "levels": None} for name in names}
+        return Table(
+            {
+                "parent": parents.tolist(),
+                **decoded(getattr(self, "table_columns_", plain), X),
+            }
+        )
+
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the density of one, two or three columns with the training records and their tree.
 
@@ -621,7 +746,12 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     def _known(self, X: Any) -> Array:
         check_is_fitted(self, "mutation_")
         allows_missing = self.mutation_.allows_missing or self.missing == "integrate"
-        return check_records(self, X, allows_missing=allows_missing, reset=False)
+        records = check_records(
+            self, coded_frame(self, X, reset=False), allows_missing=allows_missing, reset=False
+        )
+        if self.missing == "error":
+            refuse_missing_numbers(self, records, "fill it in with OutTreeImputer")
+        return records
 
     def _auto_settings(self) -> list[str]:
         """Return the names of the settings that are "auto"."""

@@ -31,6 +31,7 @@ from outtrees.imputation.stack import (
     mixed_mutation,
     stack_cells,
 )
+from outtrees.inference.frames import dates_as_days, days_as_dates
 from outtrees.inference.validation import cells_of_columns, check_params, check_records
 from outtrees.models import (
     CategoricalMutation,
@@ -172,10 +173,12 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (T, D)
-            At least two records; NaN (or None among text) where a cell is missing.
+            At least two records; NaN (or None among text) where a cell is missing. Columns of
+            dates of a data frame are filled in with dates.
         y : ignored
         """
         check_params(self)
+        X, self._dates = dates_as_days(X)
         cells, text = read_cells(self, X, reset=True)
         names = getattr(self, "feature_names_in_", None)
         columns = learn_columns(cells, text, self.categorical, X, names)
@@ -238,7 +241,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         The same whatever other records are in X. O(n T D²) for the records with missing cells.
         """
         check_is_fitted(self, "weights_")
-        cells, _ = read_cells(self, X, reset=False)
+        cells, _ = read_cells(self, dates_as_days(X)[0], reset=False)
         table = self._columns.table(cells).cells
         filled = table.copy()
         hidden = np.isnan(table)
@@ -253,7 +256,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             filled[new] = self._leaves(table[new])
         result = self._columns.cells(filled)
         # Standardising and back would round: cells that were there are returned as they came.
-        return np.where(hidden, result, cells)
+        return days_as_dates(np.where(hidden, result, cells), getattr(self, "_dates", ()))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:
         """Fit, and return the records with missing cells filled in, (T, D)."""
@@ -285,7 +288,8 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             drawn.extend(kept[rng.choice(len(kept), size=count, replace=False)])
         order = rng.permutation(n)
         completed = self._columns.cells(np.array(drawn)[order])
-        return np.where(np.isnan(self._table.cells), completed, self._cells)
+        completed = np.where(np.isnan(self._table.cells), completed, self._cells)
+        return days_as_dates(completed, getattr(self, "_dates", ()))
 
     # Inside -----------------------------------------------------------------------------------
 

@@ -198,6 +198,33 @@ def leaf_log_density(
     return mean_over_parents(mutation.log_conditional, parents, children)
 
 
+def leave_one_out_log_density(
+    mutation: Mutation,
+    X: ArrayLike,  # (T, D)
+) -> Array:
+    """Return log 1/(T − 1) Σ_{v ≠ u} p(x_u | x_v) for each record u, shape (T,).
+
+    How well the others predict each record, with the parameters of the mutation as they are.
+
+    Examples
+    --------
+    >>> from outtrees.models import GaussianMutation
+    >>> window = GaussianMutation(transition="identity", mutation_cov=[[1.0]])
+    >>> leave_one_out_log_density(window, [[0.0], [0.0], [2.0]]) + 0.5 * np.log(2 * np.pi)
+    array([-0.56621917, -0.56621917, -2.        ])
+    """
+    records = np.asarray(X)
+    if mutation.parent_free:
+        return leaf_log_density(mutation, records, records)
+    result = np.empty(len(records))
+    for rows in _chunks(len(records), len(records)):
+        logs = mutation.log_conditional(records[rows], records).copy()
+        own = np.arange(rows.start, rows.stop)
+        logs[own - rows.start, own] = -np.inf
+        result[rows] = logsumexp(logs, axis=1)
+    return np.asarray(result - np.log(len(records) - 1))
+
+
 def mean_over_parents(
     log_conditional: Callable[[Array, Array], Array],  # (n, D), (T, D) -> (n, T)
     parents: Array,  # (T, D)

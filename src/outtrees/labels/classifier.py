@@ -21,6 +21,7 @@ from outtrees.candidates.matrix_search import matrix_candidates
 from outtrees.candidates.plan import CONSTRAINTS, Plan, matrix_plan, matrix_way
 from outtrees.errors import ArgumentError, Message, Option
 from outtrees.inference import fit_mutation
+from outtrees.inference.frames import coded_frame, refuse_missing_numbers, suited_mutation
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.inference.restarts import with_known_values
 from outtrees.inference.validation import (
@@ -264,21 +265,25 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (T, D)
+        X : array-like or data frame of shape (T, D)
+            Booleans, categories and text that recurs of a data frame change by tables of their
+            own, beside the numbers; dates become days.
         y : array-like of shape (T,)
             Numbers or strings; `unlabeled` where unknown.
         """
         check_params(self)
         for name in ("model_", "_edges", "dropped_mass_"):
             self.__dict__.pop(name, None)
+        X = coded_frame(self, X, reset=True)
         records = check_records(self, X, allows_missing=self._allows_missing(), reset=True)
+        refuse_missing_numbers(self, records, "fill it in with OutTreeImputer")
         targets = read_targets(self, records, y, self.unlabeled, self.max_classes)
         self.candidates_ = self._decided_pairs(len(records))
         rng = as_generator(self.random_state)
         # Chains and folds draw among records: in an order that does not depend on the table's.
         order = record_order(records, targets.labels)
         records = self._reduced(records[order], reset=True)
-        mutation = make_mutation(self.mutation)
+        mutation = make_mutation(suited_mutation(self, self.mutation))
         warn_of_degenerate_records(
             records,
             mutation,
@@ -327,7 +332,9 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         Every row by itself, whatever other rows are there. O(n T (D + C)).
         """
         check_is_fitted(self, "model_")
+        X = coded_frame(self, X, reset=False)
         records = check_records(self, X, allows_missing=self._allows_missing(), reset=False)
+        refuse_missing_numbers(self, records, "fill it in with OutTreeImputer")
         records = self._reduced(records, reset=False)
         mutations = AttributeMutations(self.mutation_, self.changed_mutation_, self.classes_of_)
         step = max(1, _PAIRS_AT_ONCE // (2 * len(self.X_)))
@@ -365,7 +372,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _allows_missing(self) -> bool:
         known = isinstance(self.mutation, Mutation) or self.mutation in MUTATIONS
-        return known and make_mutation(self.mutation).allows_missing and not self.n_components
+        mutation = suited_mutation(self, self.mutation)
+        return known and make_mutation(mutation).allows_missing and not self.n_components
 
     def _reduced(self, X: Array, *, reset: bool) -> Array:
         if self.n_components is None:
