@@ -1,5 +1,6 @@
 """Against ball arithmetic where no double could follow, and the paper's determinant beside it."""
 
+import sys
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -9,8 +10,8 @@ import pytest
 from oracles import enumeration
 from oracles.precise import precise_sums
 from oracles.weightings import chain, clusters, near_reducible, random_weights, star
-from outtrees import OutTreeDistribution
-from outtrees.trees import elimination, extended
+from outtrees import OutTreeDistribution, trees
+from outtrees.trees import elimination, elimination_blocks, elimination_kernels, extended
 from outtrees.trees.weights import check
 
 
@@ -46,17 +47,19 @@ CASES = {
     "name",
     [pytest.param(n, marks=pytest.mark.slow) if n == "five-at-1000" else n for n in CASES],
 )
-def test_sums_at_any_range(name):
+def test_sums_at_any_range(name, monkeypatch):
     make, *arguments = CASES[name]
     log_beta, log_root = make(np.random.default_rng(len(name)), *arguments)
     log_z, log_z_rooted, edge, root = precise_sums(log_beta, log_root)
-    dist = OutTreeDistribution(log_beta, log_root)
-    assert dist.log_z == pytest.approx(log_z, rel=1e-12)
-    np.testing.assert_allclose(dist.log_z_rooted, log_z_rooted, rtol=1e-12, atol=1e-12)
-    assert np.abs(dist.edge_marginals - edge).max() <= 1e-10
-    assert np.abs(dist.root_marginals - root).max() <= 1e-10
-    total = dist.edge_marginals.sum(axis=1) + dist.root_marginals
-    assert np.abs(total - 1.0).max() <= 1e-13
+    for few in (1, 1000):  # compiled blocks, and blocks in NumPy
+        monkeypatch.setattr(elimination, "_FEW", few)
+        dist = OutTreeDistribution(log_beta, log_root)
+        assert dist.log_z == pytest.approx(log_z, rel=1e-12)
+        np.testing.assert_allclose(dist.log_z_rooted, log_z_rooted, rtol=1e-12, atol=1e-12)
+        assert np.abs(dist.edge_marginals - edge).max() <= 1e-10
+        assert np.abs(dist.root_marginals - root).max() <= 1e-10
+        total = dist.edge_marginals.sum(axis=1) + dist.root_marginals
+        assert np.abs(total - 1.0).max() <= 1e-13
 
 
 def test_both_paths_are_taken():
@@ -68,7 +71,7 @@ def test_both_paths_are_taken():
     assert taken == {elimination.Elimination, extended.ExtendedElimination}
 
 
-@pytest.mark.parametrize("T", [1, 2, 3, 63, 64, 65, 150])
+@pytest.mark.parametrize("T", [1, 2, 3, 47, 48, 49, 200])
 def test_the_two_ranges_are_twins(T):
     """Same numbers from the blocked doubles and from the extended range, node by node."""
     rng = np.random.default_rng(T)
@@ -171,7 +174,7 @@ def test_a_root_that_is_reached_by_way_of_a_trap():
     log_beta[0, 1] = np.log(1e-170)  # and into it
     narrow = elimination.eliminate(check(log_beta, None), 0)
     assert narrow is not None
-    assert narrow.x[1] * elimination._LIMIT > 1e30
+    assert narrow.x[1] * elimination.LIMIT > 1e30
     assert narrow.log_z_rooted(np.arange(4)) is None
     _, log_z_rooted, _, _ = precise_sums(log_beta, np.zeros(4))
     dist = OutTreeDistribution(log_beta)
@@ -196,14 +199,56 @@ def test_powers_of_two_are_split_off_without_loss():
     np.testing.assert_allclose(back, values, rtol=3e-16, atol=1e-16)
 
 
+@pytest.mark.parametrize(("lo", "hi"), [(0, 1), (0, 12), (7, 8), (9, 30)])
+def test_compiled_blocks_are_twins_of_those_in_numpy(lo, hi):
+    """The same factors, pivots, inverses, time, derivatives and constants."""
+    rng = np.random.default_rng(hi)
+    m = hi - lo
+    q = np.exp(rng.normal(size=(30, 30)))
+    beyond = q[lo:hi, :lo].sum(axis=1)
+    x, y, s = np.exp(rng.normal(size=(3, 30)))
+    flow_P, U_M = np.exp(rng.normal(size=(2, m, m)))
+    found = []
+    for blocks in (elimination_blocks, elimination_kernels):
+        factors, pivots = q.copy(), np.ones(m)
+        inverses = np.empty((2, m, m))
+        time = blocks.factor_block(factors, lo, hi, beyond, pivots, *inverses)
+        derived = blocks.derive_block(factors, lo, hi, x, y, s, flow_P, U_M, beyond)
+        np.fill_diagonal(factors, 0.0)  # never read
+        found.append((factors, pivots, inverses, time, *derived))
+    for mine, twin in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, twin, rtol=1e-11)
+
+
+@pytest.mark.parametrize("blocks", [elimination_blocks, elimination_kernels])
+def test_a_block_out_of_range_is_refused(blocks):
+    """A pivot too small, and pivots each in range whose times multiply beyond it."""
+    for rate in (1e-200, 1e-100):
+        q = np.zeros((4, 4))
+        q[np.arange(1, 4), np.arange(3)] = rate  # each leaves for the one before it,
+        q[np.arange(3), np.arange(1, 4)] = 1.0  # and comes back
+        s, inverses = np.ones(3), np.empty((2, 3, 3))
+        assert blocks.factor_block(q, 1, 4, q[1:, 0].copy(), s, *inverses) == np.inf
+    assert s.min() == 1e-100  # so it was the times
+
+
+def test_without_a_compiler(monkeypatch):
+    """Where numba cannot be imported, NumPy does it."""
+    monkeypatch.setitem(sys.modules, "outtrees.trees.elimination_kernels", None)
+    monkeypatch.delattr(trees, "elimination_kernels", raising=False)
+    assert elimination._blocks(1000) is elimination_blocks
+
+
 def test_large_panels(monkeypatch):
     """What large numbers of records get, on few: the same numbers but for rounding."""
     weights = check(*random_weights(np.random.default_rng(7), 300, 2.0))
     small = elimination.eliminate(weights, 3)
     monkeypatch.setattr(elimination, "_LARGE", 300)
     large = elimination.eliminate(weights, 3)
-    assert [p.hi - p.lo for p in large.panels] == [128, 128, 44]
-    assert [p.hi - p.lo for p in small.panels] == [64, 64, 64, 64, 44]
+    assert [p.hi - p.lo for p in large.panels] == [96, 96, 96, 12]
+    assert [p.hi - p.lo for p in small.panels] == [48, 48, 48, 48, 48, 48, 12]
+    assert {p.group for p in large.panels} == {(0, 300)}
+    assert {p.group for p in small.panels} == {(0, 108), (108, 300)}
     assert large.log_z_scaled == pytest.approx(small.log_z_scaled, rel=1e-13)
     for found, right in zip(large.marginals(), small.marginals(), strict=True):
         np.testing.assert_allclose(found, right, atol=1e-13)

@@ -14,8 +14,9 @@ Grassmann, Taksar and Heyman for Markov chains). Written as a factorisation of t
 with U strictly upper (the rates q_ik, i < k, as they were when k left) and P strictly lower (the
 shares p_kj, each row summing to one). U and P are stored in one matrix.
 
-Panels of 64 or 128 nodes leave together; what the nodes before them pass on arrives by two
-matrix products, so the cost is BLAS's: 2/3 T³ flops forward, 4/3 T³ backward.
+Panels of nodes leave together; what the nodes before them pass on arrives by two
+matrix products, so the cost is BLAS's: 2/3 T³ flops forward, 4/3 T³ backward. What is left to do
+inside a panel is compiled (`outtrees.trees.elimination_kernels`).
 
 Underflow. A sum or product that falls below the smallest double loses at most δ ≈ 2e-308, and
 a loss in q_ij at any stage is the same as a loss in β_ij. So the pass is exact for weights
@@ -26,21 +27,24 @@ bounds the time the chain "child → parent" with rates β spends in u. t_u is c
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from math import fsum
+from types import ModuleType
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
 
+from outtrees.trees import elimination_blocks
+from outtrees.trees.elimination_blocks import LIMIT
 from outtrees.trees.weights import Floats, Ints, Weights, anchored_order, row_scales
 
-_PANEL = 64
-# From this size on, panels of twice as many: their products share out better between threads,
-# and what happens inside a panel is by then nothing beside them.
-_LARGE = 1500
-# Times, rates of escape and ratios Z_r / Z_0 must stay within this factor of one. Its square is
-# still a double, so nothing overflows, and δ n³ times it is nothing beside 1e-16.
-_LIMIT = 1e140
+# Nodes leave in panels of so many, which share what happens inside them between few products;
+# and panels in groups of four, which take from all before them in two large products. Large
+# problems have wider ones: their products share out better between threads.
+_PANEL, _LARGE_PANEL, _LARGE = 48, 96, 700
+_PANELS_IN_GROUP = 4
+# Fewer nodes are done in NumPy before numba is loaded.
+_FEW = 16
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class _Panel:
 
     lo: int
     hi: int
+    group: tuple[int, int]  # the group of panels that it is in: its nodes from … to
     inv_su: Floats  # (S − U)⁻¹, entries ≥ 0
     inv_ip: Floats  # (I − P)⁻¹, entries ≥ 0
 
@@ -86,7 +91,7 @@ class Elimination:
         """
         x = self.x[self.order]
         time = self.time[self.order]
-        if np.any(x[members] * _LIMIT < x.max() * np.maximum(time[members], 1.0)):
+        if np.any(x[members] * LIMIT < x.max() * np.maximum(time[members], 1.0)):
             return None
         log_x = np.full(len(x), -np.inf)
         log_x[members] = np.log(x[members])
@@ -186,21 +191,33 @@ def _swap(matrix: Floats, order: Ints) -> None:
         matrix[:, [0, anchor]] = matrix[:, [anchor, 0]]
 
 
+def _blocks(n: int) -> ModuleType:
+    """Return the module that works inside blocks: compiled, or in NumPy where there is no numba."""
+    if n >= _FEW:
+        with suppress(ImportError):
+            from outtrees.trees import elimination_kernels
+
+            return elimination_kernels
+    return elimination_blocks
+
+
 def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
     """Replace q by its factors, last node first; fill the pivots ``s``."""
+    n = len(q)
+    blocks = _blocks(n)
+    size = _PANEL if n < _LARGE else _LARGE_PANEL
     panels = []
-    size = _PANEL if len(q) < _LARGE else 2 * _PANEL
-    for hi in range(len(q), 0, -size):
+    for hi in range(n, 0, -size):
         lo = max(hi - size, 0)
-        if hi < len(q):  # what the nodes that left before hand on to this panel
-            q[lo:hi, :hi] += q[lo:hi, hi:] @ q[hi:, :hi]
-            q[:lo, lo:hi] += q[:lo, hi:] @ q[hi:, lo:hi]
-        block = q[lo:hi, lo:hi]
-        if not _eliminate_block(block, q[lo:hi, :lo].sum(axis=1), s[lo:hi], first=int(lo == 0)):
+        place = (n - hi) // size % _PANELS_IN_GROUP
+        if place == 0:
+            group = max(hi - size * _PANELS_IN_GROUP, 0), hi
+            _take_over(q, *group, n)
+        _take_over(q, lo, hi, group[1])
+        panel = _Panel(lo, hi, group, *np.empty((2, hi - lo, hi - lo)))
+        beyond = q[lo:hi, :lo].sum(axis=1)
+        if blocks.factor_block(q, lo, hi, beyond, s[lo:hi], panel.inv_su, panel.inv_ip) > LIMIT:
             return None
-        if _longest_time(block, s[lo:hi]) > _LIMIT:
-            return None
-        panel = _Panel(lo, hi, *_inverses(block, s[lo:hi]))
         if lo > 0:
             q[lo:hi, :lo] = panel.inv_su @ q[lo:hi, :lo]
             q[:lo, lo:hi] = q[:lo, lo:hi] @ panel.inv_ip
@@ -208,46 +225,11 @@ def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
     return panels
 
 
-def _eliminate_block(block: Floats, beyond: Floats, s: Floats, first: int) -> bool:
-    """Eliminate the nodes of one diagonal block; False if a pivot is out of range.
-
-    All that happens inside a block depends on the weights to earlier nodes through their row
-    sums ``beyond`` alone, so these stand for them as one more column.
-    """
-    work = np.column_stack([beyond, block])
-    for k in range(len(s) - 1, first - 1, -1):
-        row = work[k, : k + 1]
-        s[k] = pivot = np.add.reduce(row)
-        if pivot * _LIMIT < 1.0:
-            return False
-        row /= pivot
-        work[:k, : k + 1] += work[:k, k + 1, None] * row
-    block[:] = work[:, 1:]
-    return True
-
-
-def _longest_time(block: Floats, s: Floats) -> float:
-    """Return the largest column sum of (S − U)⁻¹, or inf as soon as it passes the limit.
-
-    Each is the time spent in a node before the chain leaves the block's later nodes for good;
-    stopping at the limit means that nothing here can overflow, nor in the inverse afterwards.
-    """
-    time = np.zeros(len(s))
-    for k in range(len(s)):
-        time[k] = (1.0 + time[:k] @ block[:k, k]) / s[k]
-        if time[k] > _LIMIT:
-            return np.inf
-    return float(time.max())
-
-
-def _inverses(block: Floats, s: Floats) -> tuple[Floats, Floats]:
-    """Return (S − U)⁻¹ and (I − P)⁻¹ of one block: sums of nonnegative products."""
-    su = np.negative(np.triu(block, 1))
-    np.fill_diagonal(su, s)
-    ip = np.negative(np.tril(block, -1))
-    np.fill_diagonal(ip, 1.0)
-    # LAPACK reads columns: the transpose of a row-major triangle costs no copy.
-    return dtrtri(su.T, lower=1)[0].T, dtrtri(ip.T, lower=0)[0].T
+def _take_over(q: Floats, lo: int, hi: int, end: int) -> None:
+    """Add to nodes lo … hi−1 what nodes hi … end−1, which left before them, hand on."""
+    if hi < end:
+        q[lo:hi, :hi] += q[lo:hi, hi:end] @ q[hi:end, :hi]
+        q[:lo, lo:hi] += q[:lo, hi:end] @ q[hi:end, lo:hi]
 
 
 def _solve(
@@ -270,11 +252,11 @@ def _solve(
         lo, hi = panel.lo, panel.hi
         inflow = start[:, lo:hi] + x_and_time[:, :lo] @ factors[:lo, lo:hi]
         x_and_time[:, lo:hi] = inflow @ panel.inv_su
-        if x_and_time[:, lo:hi].max() > _LIMIT:
+        if x_and_time[:, lo:hi].max() > LIMIT:
             return None
     x, time = x_and_time
     rho_0 = float(rho @ x)
-    if not (time.max() <= _LIMIT and x.max() * float(rho @ time) <= _LIMIT * rho_0):
+    if not (time.max() <= LIMIT and x.max() * float(rho @ time) <= LIMIT * rho_0):
         return None
     y = np.zeros(n)
     for panel in panels:
@@ -292,48 +274,31 @@ def _derivatives(e: Elimination) -> Floats:
 
     c_k is the one subtraction: between expected numbers of children, so its error is absolute
     and of the order of the rounding of one. A panel K needs M_RR of the earlier nodes R in two
-    matrix products; the rest of its work is on its own block.
+    matrix products, which collect in the parts of M that it will fill; the rest of its work is on
+    its own block.
     """
-    n = len(e.s)
-    M = np.zeros((n, n))
+    q, n = e.factors, len(e.s)
+    blocks = _blocks(n)
+    M = np.empty((n, n))
     for panel in reversed(e.panels):
         lo, hi = panel.lo, panel.hi
-        M_RR, P_KR, U_RK = M[:lo, :lo], e.factors[lo:hi, :lo], e.factors[:lo, lo:hi]
-        M_RK = (M_RR @ P_KR.T + e.x[:lo, None] * e.y[lo:hi]) @ panel.inv_ip.T
-        flow = U_RK.T @ M_RR
-        M_KK, c = _derivatives_in_block(e, panel, flow @ P_KR.T, U_RK.T @ M_RK, P_KR.sum(axis=1))
-        M[:lo, lo:hi] = M_RK
-        M[lo:hi, lo:hi] = M_KK
-        M[lo:hi, :lo] = panel.inv_su.T @ (flow + c[:, None])
+        first, last = panel.group
+        if lo == first:
+            np.matmul(M[:first, :first], q[first:last, :first].T, out=M[:first, first:last])
+            np.matmul(q[:first, first:last].T, M[:first, :first], out=M[first:last, :first])
+        P, U = q[lo:hi, :lo], q[:lo, lo:hi]
+        into, flow = M[:lo, lo:hi], M[lo:hi, :lo]
+        if lo > first:  # from nodes of the same group
+            into[:first] += M[:first, first:lo] @ P[:, first:].T
+            into[first:] = M[first:lo, :lo] @ P.T
+            flow[:, :first] += U[first:].T @ M[first:lo, :first]
+            flow[:, first:] = U.T @ M[:lo, first:lo]
+        into += e.x[:lo, None] * e.y[lo:hi]
+        into[:] = into @ panel.inv_ip.T
+        own, c = blocks.derive_block(
+            q, lo, hi, e.x, e.y, e.s, flow @ P.T, U.T @ into, P.sum(axis=1)
+        )
+        M[lo:hi, lo:hi] = own
+        flow += c[:, None]
+        flow[:] = panel.inv_su.T @ flow
     return M
-
-
-def _derivatives_in_block(
-    e: Elimination, panel: _Panel, flow_P: Floats, U_M: Floats, beyond: Floats
-) -> tuple[Floats, Floats]:
-    """Return M_KK and the constants c_K of one panel.
-
-    As in :func:`_eliminate_block`, earlier nodes R count only in sums: ``both`` holds
-    [M_KR P_KRᵀ | M_KK], built row by row together.
-    """
-    lo, hi = panel.lo, panel.hi
-    m = hi - lo
-    block = e.factors[lo:hi, lo:hi]
-    x, y, s = e.x[lo:hi], e.y[lo:hi], e.s[lo:hi]
-    U_T = np.ascontiguousarray(block.T)
-    inflow = np.hstack([flow_P, U_M])
-    ones = np.concatenate([beyond, np.ones(m)])  # [1 P_KRᵀ | 1]
-    not_root = 1.0 - y * s * x
-    both = np.zeros((m, 2 * m))
-    c = np.zeros(m)
-    for k in range(int(lo == 0), m):
-        p_k = block[k, :k]
-        row = U_T[k, :k] @ both[:k]
-        row += inflow[k]
-        c[k] = not_root[k] - row[k] - row[m : m + k] @ p_k
-        row += c[k] * ones
-        row /= s[k]
-        row[m + k] = 0.0  # no record descends from itself
-        both[k] = row
-        both[:k, m + k] = both[:k, k] + both[:k, m : m + k] @ p_k + y[k] * x[:k]
-    return both[:, m:], c

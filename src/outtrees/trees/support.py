@@ -41,6 +41,8 @@ def possible_roots(weights: Weights, records: Ints | None = None) -> Ints:
 
 def require_rooted(weights: Weights, records: Ints | None = None) -> None:
     """Raise if some record of a lifted forest can reach no root (node 0 is the virtual root)."""
+    if (weights.log_beta[1:, 0] > -np.inf).all():
+        return  # each may be a root itself
     allowed = csr_array(weights.log_beta > -np.inf)
     reached = breadth_first_order(allowed.T.tocsr(), 0, return_predecessors=False)
     lost = np.setdiff1d(np.arange(1, weights.n), reached) - 1
