@@ -8,7 +8,11 @@ import pytest
 
 import outtrees
 
-COMMANDS = ["ancestry", "populations", "density", "label", "impute", "sample", "show", "diseases"]
+COMMANDS = [
+    *("ancestry", "populations", "density", "label", "impute", "sample", "show", "what-if"),
+    "diseases",
+]
+EXACT = ("show", "what-if", "diseases")  # nothing random, nothing fitted
 # The command line without the package's own __init__: what it alone imports.
 ALONE = f"""
 import sys, types
@@ -41,9 +45,8 @@ def test_help_of_each_command(outtrees, command):
     assert result.exit_code == 0
     for option in ("--quiet", "--json", "--debug"):
         assert option in result.stdout
-    # These have nothing random.
-    assert ("--seed" in result.stdout) == (command not in ("show", "diseases"))
-    if command not in ("sample", "show", "diseases"):
+    assert ("--seed" in result.stdout) == (command not in EXACT)
+    if command not in ("sample", *EXACT):
         assert "--check" in result.stdout
         assert "--jobs" in result.stdout
 

@@ -5,6 +5,7 @@ import shutil
 import time
 
 import pytest
+from selenium import webdriver
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -24,18 +25,38 @@ def find_browser():
     pytest.skip(reason)
 
 
+def open_browser():
+    """A browser without a window, that remembers what pages complain of."""
+    chromium, driver = find_browser()
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for option in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1400,900"):
+        options.add_argument(f"--{option}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+
+
 class Report:
     """A report open in the browser."""
 
-    def __init__(self, browser, path):
+    def __init__(self, browser, path, hash=""):
         self.browser = browser
-        browser.get(path.as_uri())
+        if hash:
+            browser.get("about:blank")  # an address that differs by its hash alone is not loaded
+        browser.get(path.as_uri() + hash)
 
     def __getitem__(self, name):
         return self.browser.find_element(By.ID, name)
 
     def run(self, code, *arguments):
         return self.browser.execute_script(code, *arguments)
+
+    def later(self, code, *arguments):
+        """What a promise of the page brings."""
+        brings = f"({code}).then(done, (e) => done(`${{e}}`))"
+        return self.browser.execute_async_script(
+            f"const done = arguments[arguments.length - 1]; {brings}", *arguments
+        )
 
     def until(self, what):
         # A limit on waiting for what is sure to come, not a measurement.

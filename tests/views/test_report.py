@@ -139,8 +139,7 @@ def test_embedded_numbers_are_those_given():
     data = page_data(small(dates=np.array([1.5, np.nan, 2, 3, 4, 5, 6, 7])))
     assert data["dates"][:3] == [1.5, None, 2.0]
     assert data["columns"][1]["values"][:3] == [20.0, None, 22.0]
-    assert data["consensus"]["parents"] == [-1, 0, 0, 1, 1, -1, 5, 6]
-    assert sorted(set(data["consensus"]["rows"])) == sorted(data["consensus"]["rows"])
+    assert data["consensus"] == [-1, 0, 0, 1, 1, -1, 5, 6]
     # Supports are written with five digits: nobody reads more off a page.
     kept = {(child, parent): support for child, parent, support, *_ in data["edges"]}
     assert kept == {(e.child, e.parent): pytest.approx(e.support, rel=1e-4) for e in small().edges}
@@ -174,7 +173,7 @@ def test_large_tables_are_drawn_in_part_and_the_page_says_so(tmp_path, monkeypat
     shown = page.embedded()
     assert len(shown["ids"]) == 30
     # The part is a tree of its own, with the parents it has in the whole.
-    names = [None if p < 0 else shown["ids"][p] for p in shown["consensus"]["parents"]]
+    names = [None if p < 0 else shown["ids"][p] for p in shown["consensus"]]
     for name, parent in zip(shown["ids"], names, strict=True):
         whole = data.consensus[data.ids.index(name)]
         assert parent == (None if whole < 0 else data.ids[whole])

@@ -1,16 +1,34 @@
 """The report in a real browser, with real clicks, keys and wheel turns."""
 
+import base64
+import csv
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
 import pytest
-from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from outtrees import Ancestry
+from outtrees.errors import NoSpanningTreeError
+from outtrees.trees import OutTreeDistribution
+from outtrees.trees.mixture import OutTreeMixture
+from outtrees.views.layout import tree_columns, tree_rows
 from outtrees.views.report import report_html, write_report
+from outtrees.views.report_data import (
+    ReportColumn,
+    ReportInterval,
+    ReportReading,
+    ReportSeries,
+    ReportSites,
+    ReportWeights,
+)
 from views.report_cases import HOSTILE, big, hostile, make_report, small
-from views.report_page import Report, find_browser
+from views.report_page import Report, find_browser, open_browser
 
 
 def test_missing_browser_is_a_reason_to_skip_except_where_it_could_be_installed(monkeypatch):
@@ -29,13 +47,7 @@ def test_missing_browser_is_a_reason_to_skip_except_where_it_could_be_installed(
 
 @pytest.fixture(scope="module")
 def browser():
-    chromium, driver = find_browser()
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for option in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1400,900"):
-        options.add_argument(f"--{option}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    chrome = open_browser()
     yield chrome
     chrome.quit()
 
@@ -44,8 +56,8 @@ def browser():
 def show(browser, tmp_path):
     browser.get_log("browser")
 
-    def open_report(data):
-        return Report(browser, write_report(data, tmp_path / "report.html"))
+    def open_report(data, hash=""):
+        return Report(browser, write_report(data, tmp_path / "report.html"), hash)
 
     return open_report
 
@@ -83,7 +95,7 @@ def test_click_shows_parents_supports_and_what_speaks_for_them(show):
     best = page["candidates"].find_elements(By.CLASS_NAME, "candidate")[0]
     words = best.text.replace("\u00a0", " ").split("\n")
     assert words[:2] == ["case 1 consensus most likely tree", "80 %"]
-    assert words[2:] == ["ward", "+1.5", "age", "−0.3"]
+    assert words[2:] == ["suppose", "rule out", "ward", "+1.5", "age", "−0.3"]
     bar = best.find_element(By.CSS_SELECTOR, ".meter > span")
     assert bar.size["width"] == pytest.approx(0.8 * best.size["width"], abs=2)  # whole pixels
     cells = page["panel"].find_elements(By.TAG_NAME, "td")
@@ -136,22 +148,32 @@ def test_slider_fades_weak_edges_and_other_parents_can_be_shown(show):
     assert faded != before
     page["support"].send_keys(Keys.HOME)
     assert page.picture() == before
-    page["others"].click()
+    choice = Select(page["others"])
+    choice.select_by_value("all")
     assert page.picture() != before
+    # Of the chosen record only: as before, until one is chosen.
+    choice.select_by_value("chosen")
+    assert page.picture() == before
+    page.click(3)
+    page.run("document.activeElement.blur()")
+    with_own = page.picture()
+    choice.select_by_value("none")
+    assert page.picture() != with_own
 
 
 def test_colour_follows_the_column(show):
     page = show(small())
-    assert page["legend"].text.split() == ["north", "south", "east"]
+    assert page["legend"].text.split() == ["ward", "north", "south", "east"]
     before = page.picture()
     choice = Select(page["colour"])
-    assert [option.text for option in choice.options][:3] == [
+    assert [option.text for option in choice.options][:4] == [
         "ward",
         "age",
+        "generation",
         "support of the parent",
     ]
     choice.select_by_visible_text("age")
-    assert page["legend"].text.split() == ["20", "27", "missing"]
+    assert page["legend"].text.split() == ["age", "20", "27", "missing"]
     assert page.picture() != before
 
 
@@ -167,6 +189,7 @@ def test_the_other_tree_can_be_shown(show):
 
 def test_matrix_names_the_pair_and_chooses_the_child(show):
     page = show(small())
+    page["view-matrix"].click()
     for child, parent, words in [
         (4, 1, "case 4 from case 1: 80 %"),
         (5, -1, "case 5 has no parent here: 80 %"),
@@ -305,3 +328,529 @@ def test_fits_a_phone(show):
         assert page.run("return document.documentElement.scrollWidth") <= 390
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+# What if -----------------------------------------------------------------------------------------
+
+
+def mixture(seed, T=9, roots="any", ties=True, n_members=3, n_groups=1, spread=2.0):
+    """Random weights of the edges that an order of dates with ties allows; some edges missing."""
+    rng = np.random.default_rng(seed)
+    groups = np.arange(T) % n_groups
+    day = np.arange(T) // (3 * n_groups if ties else 1)
+    child, parent = np.nonzero(
+        ((day[:, None] > day) | (ties & (day[:, None] == day)))
+        & (groups[:, None] == groups)
+        & ~np.eye(T, dtype=bool)
+        & (rng.random((T, T)) < 0.9)
+    )
+    weights = rng.dirichlet(np.ones(n_members))
+    log_weight = spread * rng.normal(size=(n_members, len(child)))
+    log_root = rng.normal(size=(n_members, T)) - 1
+    parts = [
+        OutTreeDistribution.from_candidates(child, parent, w, r, groups=groups, roots=roots)
+        for w, r in zip(log_weight, log_root, strict=True)
+    ]
+    stored = ReportWeights(child, parent, log_weight, log_root, weights, groups, roots)
+    return OutTreeMixture(parts, weights, groups), stored
+
+
+ANSWER = """window.outtrees.whatIf.answer(arguments[0]).then((found) => ({
+    edge: Array.from(found.after.edge), root: Array.from(found.after.root),
+    before: Array.from(found.before.edge), probability: found.probability}))"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ties": False},
+        {"ties": True},
+        {"roots": "single"},
+        {"roots": "single", "n_groups": 2, "T": 10},
+        {"spread": 40.0},  # weights over many orders of magnitude
+        {"n_members": 1, "T": 40},
+        {"roots": "single", "n_members": 1, "T": 30},
+    ],
+    ids=["dates", "ties", "one root", "groups", "extreme", "many", "many, one root"],
+)
+def test_what_if_in_the_page_is_what_python_says(show, options):
+    trees, stored = mixture(0, **options)
+    T = trees.n_records
+    page = show(make_report(np.r_[-1, np.zeros(T - 1, dtype=int)], weights=stored))
+    order = np.argsort(stored.child, kind="stable")
+    child, parent = stored.child[order], stored.parent[order]
+    rng = np.random.default_rng(1)
+    asked = 0
+    for n in (0, 1, 1, 1, 2, 2, 3):
+        known, excluded = {}, []
+        for e in rng.choice(len(child), size=n, replace=False):
+            if rng.random() < 0.5:
+                known[int(child[e])] = int(parent[e])
+            else:
+                excluded.append((int(child[e]), int(parent[e])))
+        if n == 3 and options.get("roots") != "single":
+            known[T - 1] = -1
+        supposed = [{"kind": "parent", "child": u, "parent": v} for u, v in known.items()]
+        supposed += [{"kind": "not", "child": u, "parent": v} for u, v in excluded]
+        found = page.later(ANSWER, supposed)
+        try:
+            expected = trees.given(known, excluded)
+            logs = [part.log_z for part in expected.parts]
+        except NoSpanningTreeError:
+            assert "Error" in found
+            continue
+        asked += 1
+        assert np.isfinite(logs).all()
+        np.testing.assert_allclose(found["edge"], expected.edge_marginals[order], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found["root"], expected.root_marginals, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found["before"], trees.edge_marginals[order], rtol=0, atol=1e-9)
+    assert asked >= 4
+
+
+def test_the_pages_best_tree_is_the_consensus(show):
+    page = show(small())
+    for seed, roots in ((0, "any"), (1, "single"), (2, "single"), (3, "any")):
+        trees, stored = mixture(seed, T=12, roots=roots, ties=seed > 0)
+        choices = [
+            *zip(stored.child.tolist(), stored.parent.tolist(), trees.edge_marginals, strict=True),
+            *((u, -1, s) for u, s in enumerate(trees.root_marginals)),
+        ]
+        choices = [[u, v, float(s)] for u, v, s in choices if s > 0]
+        found = page.run(
+            "return window.outtrees.bestTree(12, arguments[0], arguments[1])",
+            choices,
+            roots == "single",
+        )
+        support = {(u, v): s for u, v, s in choices}
+        right = sum(support[u, v] for u, v in enumerate(found))
+        assert right == pytest.approx(trees.consensus().expected_right, abs=1e-12)
+
+
+@pytest.fixture(scope="module")
+def outbreak():
+    """Eleven cases with dates that tie, wards and DNA, and unknown waiting times."""
+    rng = np.random.default_rng(4)
+    dna = ["".join(rng.choice(list("ACGT"), size=60))]
+    for case in range(1, 11):
+        parent, site = max(0, case - int(rng.integers(1, 4))), int(rng.integers(60))
+        changed = "ACGT"[("ACGT".index(dna[parent][site]) + 1) % 4]
+        dna.append(dna[parent][:site] + changed + dna[parent][site + 1 :])
+    table = {
+        "case": [f"c{i}" for i in range(11)],
+        "onset": [f"2024-03-{1 + 2 * (i // 2):02d}" for i in range(11)],
+        "ward": ["N", "N", "S", "S", "N", "S", "", "N", "S", "S", "N"],
+        "lat": [f"{50 + 0.01 * i:.2f}" for i in range(11)],
+        "lon": [f"{8 + 0.02 * (i % 4):.2f}" for i in range(11)],
+    }
+    model = Ancestry(random_state=0)
+    return model.fit(table, sequences=dict(zip(table["case"], dna, strict=True))), dna
+
+
+def suppose(page, row, button):
+    before = page.run("return location.hash")
+    rows = page["candidates"].find_elements(By.CLASS_NAME, "candidate")
+    rows[row].find_elements(By.CSS_SELECTOR, ".suppose button")[button].click()
+    page.until(lambda: page.run("return location.hash") != before)
+    page.until(lambda: "Summing" not in page["what-if"].text)
+
+
+def test_supposing_by_clicks_moves_all_supports_and_goes_back(show, outbreak):
+    model, _ = outbreak
+    page = show(model.report_data())
+    page["search"].send_keys("c7", Keys.ENTER)
+    table = model.parents(0.0)
+    rows = [r for r in table.rows() if r[0] == "c7"]
+    second = rows[1][1] or None
+    suppose(page, 1, 0)
+    expected = {(r[0], r[1]): r[3] for r in model.what_if({"c7": second}, 0.0).rows()}
+    shown = page.run("return window.outtrees.supports()")
+    ids = model.records.ids
+    named = {(ids[u], "" if v < 0 else ids[v]): s for u, v, s in shown}
+    for pair, support in named.items():
+        assert support == pytest.approx(expected[pair], abs=1e-9)
+    tree = page.run("return window.outtrees.state.tree.parents")
+    assert tree[ids.index("c7")] == (-1 if second is None else ids.index(second))
+    assert "What is supposed had a probability of" in page["what-if"].text
+    first = page["what-if-changes"].find_elements(By.CSS_SELECTOR, "tbody tr")[0].text
+    assert first.startswith("c7")
+    # Rule out a parent of another record besides, then take one back after the other.
+    page["search"].clear()
+    page["search"].send_keys("c9", Keys.ENTER)
+    suppose(page, 0, 1)
+    best = next(r[1] or None for r in table.rows() if r[0] == "c9")
+    if best is not None:  # the best may differ once c7 is known
+        best = page.run("return window.outtrees.state.supposed[1].parent")
+        best = None if best < 0 else ids[best]
+    after = model.what_if({"c7": second}, 0.0, not_parent=[("c9", best)])
+    expected = {(r[0], r[1]): r[3] for r in after.rows()}
+    for u, v, s in page.run("return window.outtrees.supports()"):
+        assert s == pytest.approx(expected[ids[u], "" if v < 0 else ids[v]], abs=1e-9)
+    page["what-if-undo"].click()
+    page.until(lambda: len(page.run("return window.outtrees.state.supposed")) == 1)
+    page["what-if-back"].click()
+    assert not page["what-if"].is_displayed()
+    whole = {(r[0], r[1]): r[2] for r in table.rows()}
+    for u, v, s in page.run("return window.outtrees.supports()"):
+        # Supports of the report have five digits.
+        assert s == pytest.approx(whole[ids[u], "" if v < 0 else ids[v]], rel=1e-4)
+    assert page.complaints() == []
+
+
+def test_what_contradicts_itself_is_said_to_be_impossible(show, outbreak):
+    model, _ = outbreak
+    page = show(model.report_data(), "#suppose=" + json.dumps(["c0", "c9"]).replace('"', "%22"))
+    page.later("window.outtrees.ready")
+    assert "No tree agrees with this" in page["what-if"].text
+    page["what-if-back"].click()
+    assert not page["what-if"].is_displayed()
+
+
+def test_large_tables_get_the_command_instead(show):
+    page = show(make_report([-1, 0, 0], ids=["it's", "b", "c"]))
+    page.click(1)
+    suppose(page, 0, 0)
+    assert page["what-if-command"].text == "outtrees what-if RESULTS --suppose 'b=it'\\''s'"
+    page.click(0)
+    suppose(page, 0, 0)
+    assert page["what-if-command"].text.endswith("--introduction 'it'\\''s'")
+
+
+# Views -------------------------------------------------------------------------------------------
+
+
+def test_rows_of_the_page_are_those_of_python(show):
+    for parents in ([-1, 0, 0, 0, -1], [-1, 0, 0, 1, 1, -1, 5, 6], big(60).consensus.tolist()):
+        page = show(make_report(parents))
+        tree = page.run("return window.outtrees.state.tree")
+        rows, depth = tree_rows(parents)
+        assert tree["rows"] == rows.tolist()
+        assert tree["depth"] == depth.tolist()
+    dates = np.array([5.0, np.nan, 9.0, 7.0, np.nan])
+    parents = [-1, 0, 1, 0, -1]
+    page = show(make_report(parents, dates=dates))
+    across = tree_columns(parents, tree_rows(parents)[1], dates)
+    assert page.run("return window.outtrees.state.tree.across") == across.tolist()
+
+
+def click_mark(page, view, record):
+    page.run(
+        "document.getElementById(arguments[0]).scrollIntoView({block: 'center'})", f"{view}-canvas"
+    )
+    marks = page.until(lambda: page.run(f"return window.outtrees.{view}Marks()"))
+    mark = next(m for m in marks if m.get("record") == record)
+    x, y = (mark[k] + mark.get(size, 0) / 2 for k, size in (("x", "w"), ("y", "h")))
+    box = page.run(
+        "const b = document.getElementById(arguments[0]).getBoundingClientRect();return [b.x, b.y]",
+        f"{view}-canvas",
+    )
+    page.click_at(box[0] + x, box[1] + y)
+
+
+def test_timeline_map_and_curve_are_clicked_filtered_and_coloured(show, outbreak):
+    model, _ = outbreak
+    page = show(model.report_data())
+    for view in ("timeline", "map"):
+        page[f"view-{view}"].click()
+        click_mark(page, view, 6)
+        assert page.chosen() == 6
+        assert page[f"{view}-tip"].text.replace("\u00a0", " ").startswith("c6 · 7 Mar 2024 · ")
+    page["view-timeline"].click()
+    rows = Select(page["timeline-rows"])
+    assert [option.text for option in rows.options] == ["ward", "generation"]
+    before = page.picture("timeline-canvas")
+    rows.select_by_visible_text("generation")
+    assert page.picture("timeline-canvas") != before
+    page["view-curve"].click()
+    before = page.picture("curve-canvas")
+    Select(page["colour"]).select_by_visible_text("generation")
+    assert page.picture("curve-canvas") != before
+    marks = page.run("return window.outtrees.curveMarks()")
+    assert sum(int(m["text"].split(" · ")[1].split(" of ")[0]) for m in marks) == 11
+    # The filter, by column and by date.
+    page["filter"].click()
+    Select(page["filter-column"]).select_by_visible_text("ward")
+    Select(page["filter-value"]).select_by_visible_text("N")
+    assert page["filter-note"].text == "5 of 11 records shown"
+    page.picture("curve-canvas")
+    marks = page.run("return window.outtrees.curveMarks()")
+    assert sum(int(m["text"].split(" · ")[1].split(" of ")[0]) for m in marks) == 5
+    page.run(
+        "const f = document.getElementById('filter-from'); f.value = '2024-03-05';"
+        "f.dispatchEvent(new Event('change'))"
+    )
+    assert page["filter-note"].text == "3 of 11 records shown"
+    page["filter-clear"].click()
+    assert page["filter-note"].text == ""
+    assert page.complaints() == []
+
+
+def test_table_sorts_searches_and_turns_pages(show):
+    page = show(big(120))
+    page["view-table"].click()
+
+    def names():
+        rows = page["table-body"].find_elements(By.CSS_SELECTOR, "tbody tr")
+        return [row.find_element(By.CLASS_NAME, "pick").text for row in rows[:3]]
+
+    head = {
+        h.text.strip(" ↑↓"): h
+        for h in page["table-body"].find_elements(By.CSS_SELECTOR, "th button")
+    }
+    fixed = ["record", "date", "parent", "support", "root probability", "expected children"]
+    assert list(head) == [*fixed, "ward", "age"]
+    head["age"].click()
+    assert names() == ["case 0", "case 2", "case 3"]
+    page["table-body"].find_elements(By.CSS_SELECTOR, "th button")[-1].click()
+    assert names() == ["case 119", "case 118", "case 117"]
+    assert page["table-pages"].text == "1 of 3"
+    page["table-after"].click()
+    assert names()[0] == "case 69"
+    page["table-filter"].send_keys("case 11")
+    assert page["table-count"].text.endswith("of 120 records")
+    assert all(
+        "case 11" in row.text
+        for row in page["table-body"].find_elements(By.CSS_SELECTOR, "tbody tr")
+    )
+    page["table-body"].find_element(By.CSS_SELECTOR, "tbody .pick").click()
+    assert page.chosen() >= 0
+
+
+def test_readings_stand_side_by_side(show):
+    base = small().consensus
+    other = base.copy()
+    other[4] = 2
+    readings = [
+        ReportReading("wait 3 ± 1 days", 0.6, base, np.full(8, 0.8)),
+        ReportReading("wait 9 ± 2 days", 0.4, other, np.full(8, 0.5)),
+    ]
+    page = show(small(readings=readings))
+    page["view-readings"].click()
+    words = page["readings"].text.replace("\u00a0", " ")
+    assert "1 record has different best parents" in words
+    assert "weight 40 %, 1 other parents" in words
+    assert "case 4 case 1 80 % case 2 50 %" in words
+    page = show(small())
+    assert not page["view-readings"].is_displayed()
+    assert not page["view-map"].is_displayed()
+
+
+def test_intervals_and_series_are_drawn(show):
+    intervals = [
+        ReportInterval("generation mean", 5.0, 4.0, 6.5),
+        ReportInterval("delay mean", 3.0, 3.0, 3.0, given=True),
+        ReportInterval("origin", "2024-01-01", "2023-12-20", "2024-01-05"),
+    ]
+    series = [
+        ReportSeries("children of one case", [(1.0, 2.0, 1.0, 3.0), (8.0, 0.5, 0.0, 1.0)], "note")
+    ]
+    page = show(small(intervals=intervals, series=series, interval_note="95 %."))
+    words = page["estimates"].text
+    assert "generation mean 5 4 to 6.5" in words
+    assert "delay mean 3 given" in words
+    assert "origin 2024-01-01 2023-12-20 to 2024-01-05" in words
+    assert len(page["estimates"].find_elements(By.CSS_SELECTOR, "figure circle")) == 2
+    assert page.complaints() == []
+    assert not show(small())["estimates-card"].is_displayed()
+
+
+def test_sequences_are_shown_as_differences_from_the_parent(show, outbreak):
+    model, dna = outbreak
+    page = show(model.report_data())
+    ids, parents = model.records.ids, model.tree()
+    for case in (0, 3, 8):
+        page.run("window.outtrees.choose(arguments[0])", case)
+        words = page["panel"].text
+        if parents[case] < 0:
+            assert "60 sites; no parent to compare with" in words
+            continue
+        own, other = dna[case], dna[parents[case]]
+        changes = [
+            f"{b}{i + 1}{a}" for i, (a, b) in enumerate(zip(own, other, strict=True)) if a != b
+        ]
+        n = len(changes)
+        said = f"{'1 difference' if n == 1 else f'{n} differences'} from {ids[parents[case]]}: "
+        assert (said + " ".join(changes) if n else f"the same as {ids[parents[case]]}") in words
+    sites = ReportSites("ACGT", [[], [(1, "T?")], None, [(0, "G")], [], [], [], []])
+    column = ReportColumn("dna", "sequence", [None] * 8, ["x"] * 8, sites=sites)
+    page = show(small(columns=[column], evidence_names=["a", "b"]))
+    for record, words in [
+        (1, "1 difference from case 0: C2T (4 sites, 1 read in only one of the two)"),
+        (2, "not read"),
+        (3, "2 differences from case 1: A1G T2C"),
+    ]:
+        page.run("window.outtrees.choose(arguments[0])", record)
+        assert words in page["panel"].text
+
+
+# Around the pictures -----------------------------------------------------------------------------
+
+
+def test_state_is_in_the_address_and_comes_back(show, outbreak):
+    model, _ = outbreak
+    page = show(model.report_data())
+    page["search"].send_keys("c5", Keys.ENTER)
+    suppose(page, 1, 0)
+    page["view-timeline"].click()
+    Select(page["timeline-rows"]).select_by_visible_text("generation")
+    Select(page["colour"]).select_by_visible_text("support of the parent")
+    page["filter"].click()
+    Select(page["filter-column"]).select_by_visible_text("ward")
+    Select(page["filter-value"]).select_by_visible_text("N")
+    page["support"].send_keys(Keys.ARROW_RIGHT)
+    Select(page["others"]).select_by_value("none")
+    look = (
+        "const s = window.outtrees.state; return [s.view, s.chosen, s.others, s.threshold, "
+        "s.supposed, s.colourName, s.rowsName(), Array.from(s.shown), s.readFilter(), "
+        "s.tree.parents]"
+    )
+    before, address = page.run(look), page.run("return location.hash")
+    assert before[0] == "timeline"
+    assert sum(before[7]) == 5
+    page = show(model.report_data(), address)
+    page.later("window.outtrees.ready")
+    assert page.run(look) == before
+    # Nonsense in an address is left alone.
+    for odd in (
+        "#suppose=[1&view=nothing&record=%3Cimg%3E&support=1e9",
+        "#view=__proto__&filter-column=x",
+    ):
+        page = show(model.report_data(), odd)
+        assert page.later("window.outtrees.ready") is True
+        assert page.run("return window.outtrees.state.view") == "tree"
+    assert page.complaints() == []
+
+
+def downloaded(page, folder, button, name):
+    page.browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
+    )
+    if not page.run("return document.getElementById('download').open"):
+        page["download"].click()
+    page[button].click()
+    page.until((folder / name).exists)
+    content = (folder / name).read_bytes()
+    (folder / name).unlink()
+    return content
+
+
+def test_everything_can_be_downloaded(show, tmp_path, outbreak):
+    import dendropy
+
+    model, _ = outbreak
+    page = show(model.report_data())
+    for view in ("tree", "timeline", "curve", "map", "matrix"):
+        page[f"view-{view}"].click()
+        page.picture("matrix" if view == "matrix" else "canvas")
+        svg = ET.fromstring(downloaded(page, tmp_path, "save-svg", f"{view}.svg"))
+        words = "".join(svg.itertext())
+        assert len(list(svg.iter())) > 20
+        assert "c1" in words or view in ("curve", "map", "timeline")
+        assert downloaded(page, tmp_path, "save-png", f"{view}.png").startswith(b"\x89PNG")
+    text = downloaded(page, tmp_path, "save-newick", "tree.newick").decode()
+    trees = dendropy.TreeList.get(data=text, schema="newick")
+    assert len(trees) == (model.tree() < 0).sum()
+    own = dendropy.TreeList.get(
+        data=model.to_newick(), schema="newick", taxon_namespace=trees.taxon_namespace
+    )
+    for a, b in zip(trees, own, strict=True):
+        assert a.as_string("newick") == b.as_string("newick")
+    rows = list(
+        csv.DictReader(
+            downloaded(page, tmp_path, "save-records", "records.csv").decode().splitlines()
+        )
+    )
+    assert [row["record"] for row in rows] == list(model.records.ids)
+    assert rows[3]["ward"] == "S"
+    assert float(rows[3]["support"]) == pytest.approx(model.records_["support"][3], rel=1e-4)
+    rows = list(
+        csv.DictReader(
+            downloaded(page, tmp_path, "save-parents", "parents.csv").decode().splitlines()
+        )
+    )
+    assert sum(float(row["support"]) for row in rows) == pytest.approx(11, abs=0.1)
+    assert page.complaints() == []
+
+
+def test_downloads_of_hostile_names_are_inert(show, tmp_path):
+    names = ["=1+1", "@x", "a,b", 'q"q', "it's", "]]>", "\u202eabc", "<b>"]
+    page = show(small(ids=names))
+    svg = ET.fromstring(downloaded(page, tmp_path, "save-svg", "tree.svg"))
+    assert {e.tag.split("}")[1] for e in svg.iter()} <= {"svg", "g", "path", "text", "clipPath"}
+    rows = list(
+        csv.reader(downloaded(page, tmp_path, "save-records", "records.csv").decode().splitlines())
+    )
+    assert [row[0] for row in rows[1:4]] == ["'=1+1", "'@x", "a,b"]
+    assert "'it''s'" in downloaded(page, tmp_path, "save-newick", "tree.newick").decode()
+
+
+def test_outline_is_a_tree_for_keys_and_screen_readers(show):
+    page = show(small())
+    page["outline"].find_element(By.TAG_NAME, "summary").click()
+    items = page.until(lambda: page["outline-list"].find_elements(By.TAG_NAME, "li"))
+    assert len(items) == 8
+    levels = [int(item.get_attribute("aria-level")) for item in items]
+    assert levels == [1, 2, 3, 3, 2, 1, 2, 3]
+    assert items[0].text.replace("\u00a0", " ") == "case 0 root, 80 %, 2 children"
+    items[0].click()
+    assert page.chosen() == 0
+    items[0].send_keys(Keys.ARROW_DOWN)
+    page.run("return document.activeElement").send_keys(Keys.ARROW_RIGHT)
+    page.run("return document.activeElement").send_keys(Keys.ENTER)
+    assert page.chosen() == 3
+    page.run("return document.activeElement").send_keys(Keys.ARROW_LEFT)
+    assert page.run("return document.activeElement.record") == 1
+
+
+def test_tabs_follow_the_arrow_keys(show):
+    page = show(small())
+    page["view-tree"].send_keys(Keys.ARROW_RIGHT)
+    assert page.run("return window.outtrees.state.view") == "timeline"
+    page["view-timeline"].send_keys(
+        Keys.ARROW_LEFT,
+    )
+    assert page["pane-tree"].is_displayed()
+    assert not page["pane-timeline"].is_displayed()
+
+
+def test_printing_keeps_the_picture_and_leaves_the_controls(show):
+    page = show(small())
+    pdf = base64.b64decode(page.browser.print_page())
+    assert pdf.startswith(b"%PDF")
+    media = {"media": "print"}
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        assert not page["colour"].is_displayed()
+        assert page["canvas"].is_displayed()
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_every_view_of_thousands_of_records_and_of_a_phone(show):
+    size = {"width": 400, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    page = show(big(5000))
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.browser.refresh()
+        for view in ("timeline", "curve", "table", "matrix", "tree"):
+            page.run("document.getElementById(arguments[0]).click()", f"view-{view}")
+            page.picture()
+            assert page.run("return document.documentElement.scrollWidth") <= 400, view
+        page.run("document.getElementById('outline').open = true")
+        page.until(
+            lambda: page.run("return document.querySelectorAll('#outline-list li').length") == 5000
+        )
+        assert page.complaints() == []
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_hostile_names_stay_text_in_every_view(show):
+    page = show(hostile())
+    for view in ("timeline", "curve", "table", "matrix", "tree"):
+        page[f"view-{view}"].click()
+        page.run("window.outtrees.choose(0)")
+        page.picture()
+    page["outline"].find_element(By.TAG_NAME, "summary").click()
+    suppose(page, 0, 0)
+    assert injected(page) == 0
+    assert page.complaints() == []

@@ -50,7 +50,7 @@ from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsE
 from outtrees.inference.validation import check_params
 from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
 from outtrees.io.tables import Table
-from outtrees.models.columns import ColumnKernel, Lineage
+from outtrees.models.columns import ColumnKernel, Lineage, Transmission
 from outtrees.records import Records, read_records
 from outtrees.records.contacts import ContactList, StayList, read_contacts, read_stays
 from outtrees.records.evidence import as_evidence
@@ -917,11 +917,26 @@ class Ancestry(BaseEstimator):
             )
         return support.labels_table(self.fitted, n_trees, self._generator(random_state))
 
-    def what_if(self, parent: Mapping[str, str | None], min_change: float = 0.01) -> Table:
-        """Return how supports change if these records had these parents (None: were roots)."""
+    def what_if(
+        self,
+        parent: Mapping[str, str | None] | None = None,
+        min_change: float = 0.01,
+        *,
+        not_parent: Iterable[tuple[str, str | None]] = (),
+    ) -> Table:
+        """Return how supports change if these records had these parents (None: were roots).
+
+        `not_parent` lists pairs (child, parent) that are ruled out instead; a parent None rules out
+        that the child is a root. Nothing is fitted again; readings that foresaw what is supposed
+        gain weight.
+        """
         known = known_parents(self.records, parent, with_table=False)
+        excluded = [
+            (row_of(self.records, u), -1 if v is None or v == "" else row_of(self.records, v))
+            for u, v in not_parent
+        ]
         try:
-            return support.what_if_table(self.fitted, known, min_change)
+            return support.what_if_table(self.fitted, known, excluded, min_change)
         except NoSpanningTreeError as error:
             raise named(error, self.records.ids) from error
 
@@ -1094,8 +1109,10 @@ class Ancestry(BaseEstimator):
 
     # Files ---------------------------------------------------------------------------------
 
-    def report_data(self, command: str | None = None) -> ReportData:
-        """Return what the report shows."""
+    def report_data(self, command: str | None = None, spread: Spread | None = None) -> ReportData:
+        """Return what the report shows; `spread`, if it was computed already, is used."""
+        if spread is None and self._is_transmission:
+            spread = self.spread()
         return report.report_data(
             self.fitted,
             parameters=self.describe(),
@@ -1103,11 +1120,22 @@ class Ancestry(BaseEstimator):
             trace=self.objectives_,
             seed=self.random_state,
             command=command,
+            spread=spread,
         )
 
-    def report(self, path: str | os.PathLike[str], command: str | None = None) -> Path:
+    @property
+    def _is_transmission(self) -> bool:
+        dates = self.lineage_.dates
+        return dates is not None and isinstance(self.lineage_.kernels[dates], Transmission)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        command: str | None = None,
+        spread: Spread | None = None,
+    ) -> Path:
         """Write the report, one HTML file that needs nothing else; return its path."""
-        return write_report(self.report_data(command), path)
+        return write_report(self.report_data(command, spread), path)
 
     def to_newick(self, path: Any = None, kind: str = "consensus", *, leaves: bool = False) -> str:
         """Return (and write) the tree as Newick, a line for each root."""

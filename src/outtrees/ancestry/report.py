@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ from outtrees._common.text import short_number
 from outtrees.ancestry.columns import DateOptions
 from outtrees.ancestry.learning import waiting_means
 from outtrees.ancestry.posterior import Posterior
-from outtrees.ancestry.support import log_density, ranked_parents, readings_table
+from outtrees.ancestry.spread import Spread
+from outtrees.ancestry.support import best_parents, log_density, ranked_parents, readings_table
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.errors import Message, Option, Part
@@ -30,11 +32,33 @@ from outtrees.models.columns import (
 )
 from outtrees.records import Column
 from outtrees.records.column import counted
-from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
+from outtrees.trees.mixture import OutTreeMixture
+from outtrees.views.report_data import (
+    MAX_SITE_LETTERS,
+    MAX_WHAT_IF,
+    ReportColumn,
+    ReportData,
+    ReportEdge,
+    ReportInterval,
+    ReportReading,
+    ReportSeries,
+    ReportSites,
+    ReportWeights,
+)
 
 Array = NDArray[np.float64]
 
 _LEAST_SUPPORT = 1e-3  # candidates below this are not in the report
+_ROOM = 6_000_000  # bytes of log-weights in the report
+# Nats below a record's best choice, in every member, of edges that "what if" leaves out: together
+# they hold less than 1e-20 of the probability.
+_FAR = 60.0
+_NOTED, _MOST_READINGS = 0.02, 8  # weight of a reading in the report, and their number
+_INTERVALS = "Intervals hold 95 %, by the curvature of the log-posterior."
+_CHILDREN = (
+    "Intervals hold 95 % of drawn trees. Cases of the last weeks may have children that were not "
+    "sampled yet."
+)
 _MUCH_DROPPED = 0.01  # probability of parents that are no candidates that is worth a warning
 _MANY_LAST = 0.2  # share of records with the last date that is worth a warning
 _FEW = 20  # records that may share a date, or go with a column, by chance
@@ -411,8 +435,9 @@ def report_data(
     trace: Sequence[float],
     seed: Any = None,
     command: str | None = None,
+    spread: Spread | None = None,
 ) -> ReportData:
-    """Return what the report shows."""
+    """Return what the report shows; `spread` is what the transmission model tells, if it is one."""
     records, dates = posterior.records, posterior.dates
     provenance = {
         "version": f"outtrees {__version__}",
@@ -420,6 +445,7 @@ def report_data(
         **({"command": command} if command else {}),
         **{f"sha256 of {name}": digest for name, digest in records.provenance.items()},
     }
+    intervals, series = _spread(spread)
     return ReportData(
         title=f"Ancestry of {counted(len(records), 'record')}",
         ids=list(records.ids),
@@ -437,7 +463,98 @@ def report_data(
         warnings=warnings,
         trace=trace,
         provenance=provenance,
+        weights=_report_weights(posterior),
+        readings=_report_readings(posterior),
+        intervals=intervals,
+        interval_note=_INTERVALS if intervals else "",
+        series=series,
     )
+
+
+def _report_weights(posterior: Posterior) -> ReportWeights | None:
+    """Return the weights that "what if" needs, of as many members as are worth their room."""
+    T, edges, trees = len(posterior.records), posterior.edges, posterior.trees
+    if T > MAX_WHAT_IF:
+        return None
+    parts = trees.parts if isinstance(trees, OutTreeMixture) else (trees,)
+    chances = np.asarray(trees.weights) if isinstance(trees, OutTreeMixture) else np.ones(1)
+    order = np.argsort(edges.child, kind="stable")
+    child, number = edges.child[order], np.bincount(edges.child, minlength=T)
+    if len(child) * 8 > _ROOM:
+        return None
+    most = max(1, int(_ROOM / (8 * max(len(child), 1))))
+    used = np.argsort(-chances, kind="stable")[:most]
+    first = np.concatenate([[0], np.cumsum(number)[:-1]])[number > 0]
+    log_weight = np.array([parts[m].log_weight[order] for m in used]).reshape(len(used), -1)
+    log_root = np.array([parts[m].log_root for m in used])
+    top = log_root.copy()
+    if len(first):
+        best = np.maximum.reduceat(log_weight, first, axis=1)
+        top[:, number > 0] = np.maximum(top[:, number > 0], best)
+    top = np.where(np.isfinite(top), top, 0.0)
+    log_weight -= top[:, child]
+    log_root -= top
+    kept = (log_weight > -_FAR).any(axis=0)
+    return ReportWeights(
+        child[kept],
+        edges.parent[order][kept],
+        log_weight[:, kept],
+        log_root,
+        chances[used] / chances[used].sum(),
+        edges.groups,
+        posterior.roots,
+        float(chances[used].sum()),
+    )
+
+
+def _report_readings(posterior: Posterior) -> list[ReportReading]:
+    """Return the readings with a noteworthy weight, each with its own best parents."""
+    trees = posterior.trees
+    if not isinstance(trees, OutTreeMixture):
+        return []
+    dates = posterior.dates
+    unit = "days" if dates is not None and dates.calendar else "units of time"
+    table = readings_table(posterior)
+    found: list[ReportReading] = []
+    for i, part in enumerate(trees.parts):
+        if trees.weights[i] < _NOTED or len(found) == _MOST_READINGS:
+            continue
+        mean, sd = table["waiting_mean"][i], table["waiting_sd"][i]
+        name = f"reading {i + 1}"
+        if np.isfinite(mean):
+            name = f"wait {short_number(mean)} ± {short_number(sd, 2)} {unit}"
+        best = best_parents(posterior, part.edge_marginals, part.root_marginals)
+        supports = part.root_marginals.copy()
+        at = np.flatnonzero(best[posterior.edges.child] == posterior.edges.parent)
+        supports[posterior.edges.child[at]] = part.edge_marginals[at]
+        found.append(ReportReading(name, float(trees.weights[i]), best, supports))
+    return found if len(found) > 1 else []
+
+
+def _spread(spread: Spread | None) -> tuple[list[ReportInterval], list[ReportSeries]]:
+    """Return the parameters of the transmission model, and children by week, for the report."""
+    if spread is None:
+        return [], []
+    table = spread.parameters
+    names = ("parameter", "estimate", "lower", "upper", "given")
+    rows = zip(*(table[name] for name in names), strict=True)
+    intervals = [
+        ReportInterval(str(name).replace("_", " "), estimate, lower, upper, bool(given))
+        for name, estimate, lower, upper, given in rows
+    ]
+    table = spread.reproduction
+    columns = [[_day(cell) for cell in table["from"]]]
+    columns += [table[name] for name in ("children", "lower", "upper")]
+    points = list(zip(*columns, strict=True))
+    series = ReportSeries("sampled children of one case, by the parent's date", points, _CHILDREN)
+    return intervals, [series] if len(points) > 1 else []
+
+
+def _day(cell: Any) -> float:
+    """Return a date of a table as days."""
+    if isinstance(cell, str):
+        return float((date.fromisoformat(cell) - date(1970, 1, 1)).days)
+    return float(cell)
 
 
 def _report_column(column: Column) -> ReportColumn:
@@ -447,7 +564,41 @@ def _report_column(column: Column) -> ReportColumn:
     else:
         first = column.values[:, 0]
         values = [None if np.isnan(v) else float(v) for v in first]
-    return ReportColumn(column.name, column.kind, values, list(column.text))
+    found = ReportColumn(column.name, column.kind, values, list(column.text))
+    if column.kind == "place" and column.values.shape[1] >= 2:
+        places = column.values[:, :2].tolist()
+        points = [None if np.isnan(p).any() else (p[0], p[1]) for p in places]
+        return replace(found, points=points, unit="km" if column.projected else "")
+    if column.kind == "sequence":
+        return replace(found, sites=report_sites(column))
+    return found
+
+
+def report_sites(column: Column) -> ReportSites | None:
+    """Return sequences as differences from the commonest letters; None if they are too many."""
+    levels = [*(column.levels or ()), "?"]
+    if any(len(level) != 1 for level in levels):
+        return None
+    unread = len(levels) - 1
+    codes = np.where(np.isnan(column.values), unread, column.values).astype(np.intp)  # (T, sites)
+    known = codes < unread
+    counts = np.array([(codes == level).sum(axis=0) for level in range(unread)])
+    common = np.where(known.any(axis=0), counts.argmax(axis=0), unread)
+    differs = codes != common
+    is_read = np.asarray(known.any(axis=1))
+    differs[~is_read] = False
+    if differs.sum() + len(common) > MAX_SITE_LETTERS:
+        return None
+    letters = np.array(levels)
+    differences: list[list[tuple[int, str]] | None] = []
+    for row in range(len(codes)):
+        if not is_read[row]:
+            differences.append(None)
+            continue
+        at = np.flatnonzero(differs[row])
+        runs = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1) if len(at) else []
+        differences.append([(int(run[0]), "".join(letters[codes[row, run]])) for run in runs])
+    return ReportSites("".join(letters[common]), differences)
 
 
 def _report_edges(posterior: Posterior) -> list[ReportEdge]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,9 +107,14 @@ def log_density(posterior: Posterior) -> Array:
     return result
 
 
-def what_if_table(posterior: Posterior, known: Mapping[int, int], min_change: float) -> Table:
-    """Return how supports change if these records have these parents, largest changes first."""
-    changed = posterior.trees.given(known)
+def what_if_table(
+    posterior: Posterior,
+    known: Mapping[int, int],
+    excluded: Iterable[tuple[int, int]],
+    min_change: float,
+) -> Table:
+    """Return how supports change if records have, or lack, these parents; largest changes first."""
+    changed = posterior.trees.given(known, excluded)
     before = np.concatenate([posterior.trees.edge_marginals, posterior.trees.root_marginals])
     after = np.concatenate([changed.edge_marginals, changed.root_marginals])
     T, ids = len(posterior.records), posterior.records.ids
@@ -132,7 +137,7 @@ def readings_table(posterior: Posterior) -> Table:
     """Return one row for each reading: waiting time, gain, weight, and how many parents differ."""
     trees = posterior.trees
     parts = trees.parts if isinstance(trees, OutTreeMixture) else (trees,)
-    tops = [_best_parents(posterior, part.edge_marginals, part.root_marginals) for part in parts]
+    tops = [best_parents(posterior, part.edge_marginals, part.root_marginals) for part in parts]
     rows: dict[str, list[Any]] = {
         key: [] for key in ("waiting_mean", "waiting_sd", "gain", "weight", "differ")
     }
@@ -149,7 +154,7 @@ def readings_table(posterior: Posterior) -> Table:
     return Table(rows)
 
 
-def _best_parents(posterior: Posterior, edges: Array, roots: Array) -> Index:
+def best_parents(posterior: Posterior, edges: Array, roots: Array) -> Index:
     """Return the likeliest parent of each record (T,), −1 for none."""
     T, child = len(posterior.records), posterior.edges.child
     best = roots.copy()

@@ -660,11 +660,7 @@ def find(model: Any, options: Mapping[str, Any]) -> Found:
     limited = None
     if options["max_children"] is not None:
         limited = dict(model.limited_parents(options["max_children"], options["min_support"]))
-    from outtrees.models.columns import Transmission
-
-    dates = model.lineage_.dates
-    is_spread = dates is not None and isinstance(model.lineage_.kernels[dates], Transmission)
-    spread = model.spread(options["min_support"]) if is_spread else None
+    spread = model.spread(options["min_support"]) if model._is_transmission else None
     return Found(dict(model.parents(options["min_support"])), labels, limited, spread)
 
 
@@ -689,7 +685,7 @@ def writers(
     if found.spread is not None:
         files |= {name: csv_writer(table) for name, table in zip(SPREAD, found.spread, strict=True)}
     files |= model_writer(screen, model)
-    files[REPORT] = lambda path: model.report(path, command=_command_line())
+    files[REPORT] = lambda path: model.report(path, _command_line(), found.spread)
     return files
 
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "impute": "Empty cells filled in, with their uncertainty.",
     "sample": "A new population drawn from a saved model.",
     "show": "A saved model in words.",
+    "what-if": "How supports change if a parent is supposed or ruled out.",
     "diseases": "Published waiting times, for --disease.",
 }
 MOVED = {
@@ -86,13 +87,17 @@ class LazyGroup(OrderlyCommand, click.Group):
             raise CommandError(MOVED[cmd_name])
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"outtrees.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(_module(cmd_name)).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each command does."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _module(command: str) -> str:
+    return f"outtrees.cli.{command.replace('-', '_')}"
 
 
 def _steady_streams() -> None:

@@ -30,7 +30,10 @@ __all__ = ["ReportColumn", "ReportData", "ReportEdge", "report_html", "write_rep
 
 _D3 = "d3-7.9.0"
 # In this order: each file uses what those before it define.
-_SCRIPTS = ("model", "colour", "view", "axis", "tree", "panel", "matrix", "start")
+_SCRIPTS = (
+    *("elimination", "model", "colour", "pen", "view", "axis", "tree", "whatif", "panel", "matrix"),
+    *("timeline", "curve", "table", "controls", "start"),
+)
 _SENTENCES = 12  # parameters that are shown at once; more unfold
 _SENTENCE_LENGTH = 2000  # characters of a parameter, a warning or an entry of the provenance
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -12,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.records.column import KINDS
-from outtrees.views.layout import check_parents, tree_columns, tree_rows
+from outtrees.views.layout import check_parents, tree_rows
 
 LABEL_LENGTH = 200  # characters of a name or a cell that are shown
 MAX_RECORDS = 20_000  # records in the picture
 MAX_CANDIDATES = 12  # parents listed for one record, besides those of the two trees
+MAX_WHAT_IF = 500  # records up to which the page itself answers "what if"
+MAX_SITE_LETTERS = 400_000  # of differing sites in the page
 
 # Marks that turn the direction of the text after them, which would let a name rewrite the page.
 _DIRECTION = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
@@ -34,6 +37,69 @@ class ReportColumn:
     kind: str
     values: Sequence[float | str | None]  # (T,)
     text: Sequence[str]  # (T,)
+    points: Sequence[tuple[float, float] | None] | None = None  # (T,), of a place: x and y
+    unit: str = ""  # of the points, "km" if they are projected
+    sites: ReportSites | None = None  # of a sequence
+
+
+@dataclass(frozen=True)
+class ReportSites:
+    """Aligned sequences as differences from one of them all: the commonest letter of each site.
+
+    A record's differences are runs: the first site, from 0, and the letters from there on; "?" is
+    an unread site. None: nothing was read of this record.
+    """
+
+    reference: str
+    differences: Sequence[Sequence[tuple[int, str]] | None]  # (T,)
+
+
+@dataclass(frozen=True)
+class ReportWeights:
+    """The log-weights of all possible edges, from which the page answers "what if".
+
+    One row for each member of the mixture (readings or posterior draws). A constant added to all
+    weights of one record, its root's included, changes no answer.
+    """
+
+    child: NDArray[np.integer]  # (E,)
+    parent: NDArray[np.integer]  # (E,)
+    log_weight: NDArray[np.floating]  # (M, E)
+    log_root: NDArray[np.floating]  # (M, T)
+    weights: NDArray[np.floating]  # (M,), summing to one
+    groups: NDArray[np.integer]  # (T,)
+    roots: str  # "any", or "single": one in each group
+    share: float = 1.0  # of the whole mixture's weight
+
+
+@dataclass(frozen=True)
+class ReportReading:
+    """One of the competing explanations: each record's best parent in it, and its support."""
+
+    name: str
+    weight: float
+    parents: NDArray[np.integer]  # (T,), -1 for roots
+    supports: NDArray[np.floating]  # (T,)
+
+
+@dataclass(frozen=True)
+class ReportInterval:
+    """A parameter with its interval; `given` if it was stated, not learned."""
+
+    name: str
+    estimate: float | str
+    lower: float | str
+    upper: float | str
+    given: bool = False
+
+
+@dataclass(frozen=True)
+class ReportSeries:
+    """A quantity over time with its interval: when (days), estimate, lower, upper."""
+
+    name: str
+    points: Sequence[tuple[float, float, float, float]]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +137,11 @@ class ReportData:
     trace: Sequence[float]  # penalised log-likelihood by iteration
     provenance: Mapping[str, str] = field(default_factory=dict)
     tree_file: str = "tree.newick"  # where the whole tree is, if the picture cannot hold it
+    weights: ReportWeights | None = None  # None: "what if" is answered by a command only
+    readings: Sequence[ReportReading] = ()
+    intervals: Sequence[ReportInterval] = ()
+    interval_note: str = ""  # what kind of intervals they are
+    series: Sequence[ReportSeries] = ()
 
 
 def visible(text: object, limit: int = LABEL_LENGTH) -> str:
@@ -129,30 +200,16 @@ def page_data(data: ReportData) -> dict[str, Any]:
 
     dates = None if data.dates is None else np.asarray(data.dates, dtype=float)[kept]
 
-    def drawn(parents: NDArray[np.integer]) -> dict[str, list[Any]]:
+    def drawn(parents: NDArray[np.integer]) -> list[int]:
         inside = place[parents[kept]]
         # A parent outside the picture (only in the likeliest tree) leaves its child as a root.
         inside[inside == -2] = -1
-        rows, depth = tree_rows(inside)
-        return {
-            "parents": inside.tolist(),
-            "rows": rows.tolist(),
-            "depth": depth.tolist(),
-            "across": _numbers(tree_columns(inside, depth, dates)),
-        }
+        return [int(parent) for parent in inside]
 
     return {
         "ids": [visible(data.ids[i]) or "(no name)" for i in shown],
         "total": T,
-        "columns": [
-            {
-                "name": visible(column.name),
-                "kind": column.kind,
-                "values": [_value(column.values[i]) for i in shown],
-                "text": [visible(column.text[i]) for i in shown],
-            }
-            for column in data.columns
-        ],
+        "columns": [_column(column, shown) for column in data.columns],
         "edges": _edges(data, trees, place),
         "evidenceNames": [visible(name) for name in data.evidence_names],
         "consensus": drawn(trees["consensus"]),
@@ -163,6 +220,74 @@ def page_data(data: ReportData) -> dict[str, Any]:
         "expectedChildren": _numbers(np.asarray(data.expected_children)[kept]),
         "logDensity": _numbers(np.asarray(data.log_density)[kept]),
         "trace": _numbers(data.trace),
+        "weights": None if data.weights is None or len(kept) < T else _weights(data.weights),
+        "readings": [
+            {
+                "name": visible(reading.name),
+                "weight": _numbers([reading.weight])[0],
+                "parents": place[np.asarray(reading.parents)[kept]].tolist(),
+                "supports": _numbers(np.asarray(reading.supports)[kept], 5),
+            }
+            for reading in data.readings
+        ],
+        "intervals": [
+            {
+                "name": visible(part.name),
+                **{k: _value(getattr(part, k)) for k in ("estimate", "lower", "upper")},
+                "given": bool(part.given),
+            }
+            for part in data.intervals
+        ],
+        "intervalNote": visible(data.interval_note, 2000),
+        "series": [
+            {
+                "name": visible(series.name),
+                "note": visible(series.note, 2000),
+                "points": [_numbers(point) for point in series.points],
+            }
+            for series in data.series
+        ],
+    }
+
+
+def _column(column: ReportColumn, shown: Sequence[int]) -> dict[str, Any]:
+    if column.sites is not None:
+        # Sequences are shown by their differences; as one colour each they would be hashes.
+        values: list[Any] = [None if column.sites.differences[i] is None else 1 for i in shown]
+        texts: list[str] = ["" for _ in shown]
+    else:
+        values = [_value(column.values[i]) for i in shown]
+        texts = [visible(column.text[i]) for i in shown]
+    found = {"name": visible(column.name), "kind": column.kind, "values": values, "text": texts}
+    if column.points is not None:
+        points = [column.points[i] for i in shown]
+        found["points"] = [None if point is None else _numbers(point, 9) for point in points]
+        found["unit"] = visible(column.unit)
+    if column.sites is not None:
+        runs = [column.sites.differences[i] for i in shown]
+        found["reference"] = column.sites.reference
+        found["differences"] = [
+            None if run is None else [[int(at), letters] for at, letters in run] for run in runs
+        ]
+    return found
+
+
+def _weights(weights: ReportWeights) -> dict[str, Any]:
+    """Return the weights, all digits of them, as text that takes little room."""
+
+    def packed(array: Any, kind: str) -> str:
+        return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode("ascii")
+
+    order = np.argsort(weights.child, kind="stable")
+    return {
+        "child": packed(weights.child[order], "<u2"),
+        "parent": packed(weights.parent[order], "<u2"),
+        "logWeight": packed(weights.log_weight[:, order], "<f8"),
+        "logRoot": packed(weights.log_root, "<f8"),
+        "weights": [float(weight) for weight in weights.weights],
+        "groups": np.asarray(weights.groups).tolist(),
+        "single": weights.roots == "single",
+        "share": float(weights.share),
     }
 
 
@@ -216,6 +341,10 @@ def _check(data: ReportData) -> None:
             )
         parts[f"values of column {visible(column.name)!r}"] = column.values
         parts[f"text of column {visible(column.name)!r}"] = column.text
+        if column.points is not None:
+            parts[f"points of column {visible(column.name)!r}"] = column.points
+        if column.sites is not None:
+            parts[f"sites of column {visible(column.name)!r}"] = column.sites.differences
     for name, part in parts.items():
         if len(part) != T:
             raise ValueError(f"{name} must have one entry per record; got {len(part)} for {T}")
@@ -223,7 +352,34 @@ def _check(data: ReportData) -> None:
         if np.isnan(np.asarray(getattr(data, name), dtype=float)).any():
             raise ValueError(f"{name} must hold numbers; got NaN")
     check_parents(data.mode, T)
+    _check_extras(data)
     _check_edges(data, check_parents(data.consensus, T))
+
+
+def _check_extras(data: ReportData) -> None:
+    """Raise ValueError if weights, readings or series do not fit the records."""
+    T = len(data.ids)
+    for reading in data.readings:
+        check_parents(reading.parents, T)
+    for series in data.series:
+        if not np.isfinite(np.asarray(series.points, dtype=float)).all():
+            raise ValueError(f"series {visible(series.name)!r} must hold numbers; got NaN or inf")
+    w = data.weights
+    if w is None:
+        return
+    M, E = np.shape(w.log_weight)
+    if (
+        w.log_root.shape != (M, T)
+        or len(w.weights) != M
+        or not (len(w.child) == len(w.parent) == E)
+    ):
+        raise ValueError(
+            f"weights must be ({M}, {E}) of edges and ({M}, {T}) of roots; got {len(w.child)} "
+            f"edges, roots {w.log_root.shape} and {len(w.weights)} members"
+        )
+    both = np.concatenate([np.ravel(w.log_weight), np.ravel(w.log_root)])
+    if np.isnan(both).any() or np.isposinf(both).any():
+        raise ValueError("weights must be logs of finite numbers; got NaN or infinity")
 
 
 def _check_edges(data: ReportData, consensus: NDArray[np.intp]) -> None:

@@ -1,5 +1,5 @@
 // Dates, times or generations under the tree.
-function makeAxis(pen, view) {
+function makeAxis(view) {
   function ticks() {
     const [low, high] = [view.acrossAt(0), view.acrossAt(view.W)], count = Math.max(2, view.W / 110);
     if (data.dates && data.calendar) {
@@ -14,7 +14,7 @@ function makeAxis(pen, view) {
     return marks.map((v) => [view.x(v), short(v)]);
   }
 
-  function grid() {
+  function grid(pen) {
     pen.beginPath();
     for (const [x] of ticks()) {
       pen.moveTo(Math.round(x) + 0.5, 0);
@@ -27,7 +27,7 @@ function makeAxis(pen, view) {
     pen.globalAlpha = 1;
   }
 
-  function labels() {
+  function labels(pen) {
     const y = view.H - AXIS + 0.5;
     pen.beginPath();
     pen.moveTo(0, y);

@@ -16,7 +16,8 @@ function readTheme() {
 
 function colourings() {
   const parentSupport = () => state.tree.support;
-  const all = data.columns.map((c) => ({ name: c.name, kind: c.kind, get: () => c.values }));
+  const all = data.columns.filter((c) => c.kind !== "sequence").map((c) => ({ name: c.name, kind: c.kind, get: () => c.values }));
+  all.push({ name: "generation", kind: "count", get: () => state.tree.depth });
   all.push({ name: "support of the parent", kind: "share", get: parentSupport });
   all.push({ name: "root probability", kind: "share", get: () => data.rootProbability });
   all.push({ name: "expected children", kind: "continuous", get: () => data.expectedChildren });
@@ -54,8 +55,8 @@ function colouring(choice) {
   };
 }
 
-function drawLegend(node, { ends, names, rest, missing }) {
-  node.replaceChildren();
+function drawLegend(node, title, { ends, names, rest, missing }) {
+  node.replaceChildren(make("span", { class: "title", title }, title));
   if (ends) node.append(make("span", {}, ends[0], gradient(ramp), ends[1] ?? ""));
   else {
     names.forEach((name, i) => node.append(make("span", { title: name }, make("i", { colour: HUES[i] }), make("b", {}, name))));
@@ -83,13 +84,23 @@ function startColours() {
     const different = new Set(c.get().filter((v) => v !== null)).size;
     return ["categorical", "label", "place"].includes(c.kind) && different > 1 && different <= HUES.length;
   });
-  select.value = few >= 0 ? few : data.columns.length;
+  select.value = few >= 0 ? few : choices.findIndex((c) => c.kind === "share");
   const paint = () => {
     state.colour = colouring(choices[select.value]);
-    drawLegend(byId("legend"), state.colour.legend);
+    state.colourName = choices[select.value].name;
+    drawLegend(byId("legend"), state.colourName, state.colour.legend);
     events.call("look");
   };
-  select.addEventListener("change", paint);
-  events.on("tree.colour", paint);
+  select.addEventListener("change", () => {
+    paint();
+    events.call("state");
+  });
+  events.on("tree.colour numbers.colour", paint);
+  state.setColour = (name) => {
+    const found = choices.findIndex((c) => c.name === name);
+    if (found < 0) return;
+    select.value = found;
+    paint();
+  };
   paint();
 }

@@ -1,13 +1,14 @@
 // The support of every listed candidate: children down, parents across, in the tree's order.
 function startMatrix() {
-  const canvas = byId("matrix"), stage = byId("matrix-stage"), tip = byId("matrix-tip"), pen = canvas.getContext("2d");
-  let cell, side, edge0, names, place, order;
+  const canvas = byId("matrix"), stage = byId("matrix-stage"), tip = byId("matrix-tip");
+  let pen = canvas.getContext("2d"), cell, side, edge0, names, place, order, size = [0, 0];
 
   function draw() {
+    if (!stage.clientWidth) return; // another view is shown
     order = d3.range(T).sort((a, b) => state.tree.rows[a] - state.tree.rows[b]);
     place = new Int32Array(T);
     order.forEach((record, i) => (place[record] = i));
-    const gap = 6, wide = Math.min(stage.clientWidth, 640) - gap;
+    const gap = 6, wide = Math.min(stage.clientWidth, 760) - gap;
     // Room for "root" at least.
     const named = 14 + 6.6 * d3.max(data.ids, (id) => Math.max(4, Math.min(14, id.length)));
     names = (wide - named) / (T + 1) >= 11;
@@ -22,17 +23,21 @@ function startMatrix() {
     canvas.style.height = `${height}px`;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     draw.left = edge0 + Math.max(cell, 3) + gap; // where the parents' columns begin
+    size = [width, height];
+    paint();
+  }
 
+  function paint() {
     pen.fillStyle = theme.page;
     pen.fillRect(draw.left, edge0, side, side);
     pen.fillRect(edge0, edge0, Math.max(cell, 3), side);
-    const size = Math.max(cell - (cell > 6 ? 1 : 0), 2);
+    const mark = Math.max(cell - (cell > 6 ? 1 : 0), 2);
     // Strong ones last, so that they stay on top where several share a pixel.
     for (const e of edges.slice().sort((a, b) => a.support - b.support)) {
-      if (e.support < 0.001) continue;
+      if (e.support < 0.001 || !isShown(e.child)) continue;
       pen.fillStyle = theme.shade(e.support);
       pen.fillRect(e.parent < 0 ? edge0 : draw.left + place[e.parent] * cell, edge0 + place[e.child] * cell,
-        e.parent < 0 ? Math.max(size, 3) : size, size);
+        e.parent < 0 ? Math.max(mark, 3) : mark, mark);
     }
     if (state.chosen >= 0) {
       // Two thin bands: the candidates of the record across, its possible children down.
@@ -44,7 +49,7 @@ function startMatrix() {
       pen.globalAlpha = 1;
     }
     pen.fillStyle = theme.soft;
-    pen.font = "11px system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
+    pen.font = `11px ${FONT}`;
     pen.textBaseline = "middle";
     if (names) labels();
     else {
@@ -107,8 +112,18 @@ function startMatrix() {
     const found = edgeAt(d3.pointer(event, canvas));
     if (found) choose(found.child, true);
   });
-  const key = () => byId("matrix-key").replaceChildren(make("span", {}, "support 0 %", gradient(theme.shade), "100 %"));
-  events.on("choose.matrix tree.matrix", draw);
+  const key = () => byId("matrix-key").replaceChildren(make("span", { class: "title" }, "support"), make("span", {}, "0 %", gradient(theme.shade), "100 %"));
+  events.on("choose.matrix tree.matrix filter.matrix view.matrix", draw);
+  pictures.matrix = {
+    size: () => size,
+    canvas,
+    paint: (other) => {
+      const own = pen;
+      pen = other;
+      paint();
+      pen = own;
+    },
+  };
   events.on("theme.matrix", () => { key(); draw(); });
   let wide = 0;
   new ResizeObserver(() => {

@@ -2,13 +2,38 @@
 function startPanel() {
   const panel = byId("panel");
 
-  const pick = (record, length = 80) =>
-    make("button", { class: "pick", type: "button", title: data.ids[record], onclick: () => choose(record, true) },
-      make("bdi", {}, cut(data.ids[record], length)));
-
   const table = (rows) =>
     make("table", {}, make("tbody", {}, ...rows.map(([name, text]) =>
-      make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, make("bdi", {}, text))))));
+      make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, typeof text === "string" ? make("bdi", {}, text) : text)))));
+
+  // The buttons that suppose something, beside a candidate.
+  function suppose(record, parent) {
+    const on = (kind) => state.supposed.some((s) => s.kind === kind && s.child === record && s.parent === parent);
+    const button = (kind, text, title) => make("button", { type: "button", class: "small", "aria-pressed": String(on(kind)), title,
+      onclick: () => (on(kind) ? state.supposeAll(state.supposed.filter((s) => s.kind !== kind || s.child !== record || s.parent !== parent)) : state.suppose(kind, record, parent)) }, text);
+    return make("span", { class: "suppose" },
+      button("parent", parent < 0 ? "introduction" : "suppose", "What if this were so? All supports are computed anew."),
+      button("not", "rule out", "What if this were not so? All supports are computed anew."));
+  }
+
+  // What differs from the parent's sequence, instead of the sequence.
+  function sequenceCell(column, record) {
+    const parent = state.tree.parents[record], sites = column.reference.length;
+    if (column.differences[record] === null) return "not read";
+    if (parent < 0) return `${many(sites)} sites; no parent to compare with`;
+    const found = differences(column, record, parent);
+    if (found === null) return `${many(sites)} sites; the parent's are not read`;
+    const { changes, unread } = found, box = make("span", {});
+    box.append(changes.length ? `${changes.length === 1 ? "1 difference" : `${many(changes.length)} differences`} from ` : "the same as ",
+      make("bdi", {}, cut(data.ids[parent], 40)), changes.length ? ": " : "");
+    const show = (n) => {
+      const list = make("span", { class: "sites" }, changes.slice(0, n).join(" "));
+      if (changes.length > n) list.append(" ", make("button", { type: "button", class: "small", onclick: () => list.replaceWith(show(changes.length)) }, `and ${many(changes.length - n)} more`));
+      return list;
+    };
+    box.append(show(24), make("span", { class: "quiet" }, ` (${many(sites)} sites${unread ? `, ${many(unread)} read in only one of the two` : ""})`));
+    return box;
+  }
 
   function meter(support) {
     return make("div", { class: "meter", role: "presentation" }, make("span", { "width%": 100 * support }));
@@ -35,17 +60,21 @@ function startPanel() {
     const largest = Math.max(1e-9, d3.max(finite) ?? 1);
     list.forEach((edge, i) => {
       const tags = [
-        [trees.consensus, "consensus"], [trees.mode, "most likely tree"],
+        [trees.consensus, "consensus"], ...(state.supposed.length ? [] : [[trees.mode, "most likely tree"]]),
       ].flatMap(([tree, text]) => (tree.parents[record] === edge.parent ? [" ", make("span", { class: "tag" }, text)] : []));
       const name = edge.parent < 0 ? make("span", { class: "name" }, "no parent (a root)") : pick(edge.parent);
       const speaks = edge.evidence.length === 0 ? null
         : i < 3 ? evidence(edge, largest)
         : make("details", {}, make("summary", {}, "evidence"), evidence(edge, largest));
       box.append(make("div", { class: "candidate" },
-        make("div", { class: "row" }, make("span", {}, name, ...tags), make("b", {}, percent(edge.support))),
-        meter(edge.support), speaks));
+        make("div", { class: "row" }, make("span", {}, name, ...tags),
+          make("b", {}, edge.was !== undefined && Math.abs(edge.was - edge.support) >= 0.005 ? make("span", { class: "was" }, percent(edge.was)) : null, percent(edge.support))),
+        meter(edge.support), suppose(record, edge.parent), speaks));
     });
-    const rest = 1 - d3.sum(list, (e) => e.support);
+    if (!list.some((e) => e.parent < 0))
+      box.append(make("div", { class: "candidate" }, make("div", { class: "row" }, make("span", { class: "quiet" }, "no parent (a root)"), make("b", {}, percent(data.rootProbability[record]))),
+        suppose(record, -1)));
+    const rest = 1 - d3.sum(list, (e) => e.support) - (list.some((e) => e.parent < 0) ? 0 : data.rootProbability[record]);
     if (rest >= 0.005)
       box.append(make("div", { class: "candidate row" },
         make("span", { class: "quiet" }, "all others together"), make("b", {}, percent(rest))));
@@ -77,7 +106,7 @@ function startPanel() {
       data.evidenceNames.length
         ? make("p", { class: "quiet" }, "Bars to the right speak for the parent, to the left against it (nats).") : null,
       make("h3", {}, "Probable children"), childList(record),
-      make("h3", {}, "Its cells"), table(data.columns.map((c) => [c.name, c.text[record] === "" ? "—" : c.text[record]])),
+      make("h3", {}, "Its cells"), table(data.columns.map((c) => [c.name, c.differences ? sequenceCell(c, record) : c.text[record] === "" ? "—" : c.text[record]])),
       make("h3", {}, "Its numbers"), table(facts),
     ];
   }
@@ -90,7 +119,7 @@ function startPanel() {
     const line = (i, text) => make("div", { class: "row" }, pick(i, 40), make("b", {}, text));
     return [
       make("h2", {}, "Choose a record"),
-      make("p", { class: "quiet" }, "Click one in the tree, or find it by name, to see its candidate parents and the columns that speak for each."),
+      make("p", { class: "quiet" }, "Click one in a picture, or find it by name, to see its candidate parents, the columns that speak for each, and what would follow if one of them were true."),
       make("h3", {}, "Least certain parents"),
       doubtful.length ? null : make("p", { class: "quiet" }, "Every record's parent has a support of 90 % or more."),
       ...doubtful.map((i) => make("div", {}, line(i, percent(support[i])), make("p", { class: "quiet" }, parents[i] < 0 ? "no parent (a root)" : "from ", parents[i] < 0 ? null : make("bdi", {}, cut(data.ids[parents[i]], 60))))),
@@ -108,5 +137,6 @@ function startPanel() {
       : `${cut(data.ids[state.chosen], 80)}: ${cut(parentName(parent), 80)}, ${percent(state.tree.support[state.chosen])}`;
   };
   events.on("choose.panel", show);
+  events.on("tree.panel", () => { if (state.chosen < 0) show(); });
   show();
 }

@@ -1,19 +1,18 @@
 // The rest of the page, and the start.
 function startSureness() {
-  const support = trees.consensus.support;
-  const groups = [
-    ["sure (90 % or more)", (s) => s >= 0.9, 1],
-    ["likely (50 to 90 %)", (s) => s >= 0.5 && s < 0.9, 0.55],
-    ["open (below 50 %)", (s) => s < 0.5, 0.15],
-  ].map(([name, test, shade]) => ({ name, shade, count: support.filter(test).length }));
   const paint = () => {
+    const groups = [
+      ["sure (90 % or more)", (s) => s >= 0.9, 1],
+      ["likely (50 to 90 %)", (s) => s >= 0.5 && s < 0.9, 0.55],
+      ["open (below 50 %)", (s) => s < 0.5, 0.15],
+    ].map(([name, test, shade]) => ({ name, shade, count: trees.consensus.support.filter(test).length }));
     const strip = byId("sureness"), key = byId("sureness-key");
     const text = groups.map((g) => `${d3.format(",")(g.count)} ${g.name}`);
     strip.replaceChildren(...groups.filter((g) => g.count).map((g) => make("span", { "width%": (100 * g.count) / T, colour: theme.shade(g.shade) })));
     strip.setAttribute("aria-label", `Support of the records' parents: ${text.join(", ")}`);
     key.replaceChildren("Parents: ", ...groups.map((g, i) => make("span", {}, make("i", { colour: theme.shade(g.shade) }), text[i])));
   };
-  events.on("theme.sureness", paint);
+  events.on("theme.sureness tree.sureness", paint);
   paint();
 }
 
@@ -78,32 +77,20 @@ function startControls() {
     const kept = state.tree.support.filter((s) => s >= state.threshold).length;
     value.textContent = state.threshold > 0 ? `${slider.value} %: ${kept} of ${T}` : "0 %";
     events.call("look");
+    events.call("state");
   };
   slider.addEventListener("input", slide);
   byId("others").addEventListener("change", (event) => {
-    state.others = event.target.checked;
+    state.others = event.target.value;
     events.call("look");
+    events.call("state");
   });
   byId("which").addEventListener("change", (event) => {
-    state.tree = trees[event.target.value];
+    state.which = event.target.value;
+    state.tree = trees[state.which];
     events.call("tree");
     slide();
     if (state.chosen >= 0) choose(state.chosen);
-  });
-}
-
-function startSaving() {
-  byId("save").addEventListener("click", () => {
-    const canvas = byId("canvas"), copy = make("canvas", { width: canvas.width, height: canvas.height });
-    const pen = copy.getContext("2d");
-    pen.fillStyle = theme.card;
-    pen.fillRect(0, 0, copy.width, copy.height);
-    pen.drawImage(canvas, 0, 0);
-    copy.toBlob((blob) => {
-      const link = make("a", { href: URL.createObjectURL(blob), download: "tree.png" });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    });
   });
 }
 
@@ -128,16 +115,66 @@ function startTrace() {
   svg.append("text").attr("class", "title").attr("x", left + 8).attr("y", 12).text("penalised log-likelihood");
 }
 
+// Parameters with their intervals, each on its own scale; and quantities over time.
+function startEstimates() {
+  const box = byId("estimates"), rows = data.intervals, text = (v) => (typeof v === "number" ? short(v) : String(v));
+  byId("estimates-card").hidden = !rows.length && !data.series.length;
+  if (rows.length) {
+    box.append(make("table", { class: "plain" },
+      make("thead", {}, make("tr", {}, ...["parameter", "estimate", "95 % interval", ""].map((h) => make("th", { scope: "col" }, h)))),
+      make("tbody", {}, ...rows.map((row) => {
+        const [e, lo, hi] = [row.estimate, row.lower, row.upper].map(number), bar = make("div", { class: "interval", role: "presentation" });
+        if (!row.given && [e, lo, hi].every((v) => typeof v === "number") && hi > lo) {
+          const from = Math.min(0, lo), wide = hi - from, part = make("span", { class: "whisker" }), point = make("span", { class: "point" });
+          part.style.left = `${(100 * (lo - from)) / wide}%`;
+          part.style.width = `${(100 * (hi - lo)) / wide}%`;
+          point.style.left = `${(100 * (e - from)) / wide}%`;
+          bar.append(part, point);
+        }
+        return make("tr", {}, make("th", { scope: "row" }, row.name), make("td", { class: "number" }, text(e)),
+          make("td", { class: "number" }, row.given ? "given" : `${text(lo)} to ${text(hi)}`), make("td", {}, bar));
+      }))), make("p", { class: "help" }, data.intervalNote));
+  }
+  for (const series of data.series) {
+    const figure = make("figure", {}), W = Math.max(240, Math.min(box.clientWidth || 560, 640)), H = 190, left = 40, bottom = 30;
+    const points = series.points.map((p) => p.map(number)), [low, high] = d3.extent(points, (p) => p[0]);
+    const x = data.calendar ? d3.scaleUtc([new Date(low * 864e5), new Date(high * 864e5)], [left, W - 14]) : d3.scaleLinear([low, high], [left, W - 14]);
+    const y = d3.scaleLinear([0, d3.max(points, (p) => p[3])], [H - bottom, 22]).nice(4), at = (p) => x(data.calendar ? new Date(p[0] * 864e5) : p[0]);
+    const svg = d3.select(figure).append("svg").attr("width", W).attr("height", H).attr("role", "img").attr("aria-label", series.name);
+    svg.append("g").attr("transform", `translate(0,${H - bottom})`).call(d3.axisBottom(x).ticks(Math.max(2, W / 110)).tickSizeOuter(0));
+    svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(y).ticks(4).tickSizeOuter(0));
+    if (y.domain()[1] > 1) svg.append("line").attr("class", "one").attr("x1", left).attr("x2", W - 14).attr("y1", y(1)).attr("y2", y(1));
+    svg.append("path").attr("class", "band").attr("d", d3.area(at, (p) => y(p[2]), (p) => y(p[3]))(points));
+    svg.append("path").attr("class", "line").attr("d", d3.line(at, (p) => y(p[1]))(points));
+    svg.selectAll("circle").data(points).join("circle").attr("cx", at).attr("cy", (p) => y(p[1])).attr("r", 2.6);
+    svg.append("text").attr("class", "title").attr("x", left).attr("y", 12).text(series.name);
+    figure.append(make("figcaption", { class: "help" }, series.note));
+    box.append(figure);
+  }
+}
+
+window.outtrees = {};
 readTheme();
 startSureness();
 startColours();
+startViews();
 startTree();
+startWhatIf();
 startPanel();
 startMatrix();
+startTimeline();
+startCurve();
+startMap();
+startTable();
+startReadings();
+startFilter();
 startSearch();
 startControls();
 startSaving();
+startOutline();
 startTrace();
+startEstimates();
+window.outtrees.ready = startAddress().then(() => true);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   readTheme();
   events.call("theme");

@@ -3,23 +3,24 @@
 const LEVELS = 10;
 
 function startTree() {
-  const canvas = byId("canvas"), stage = byId("stage"), pen = canvas.getContext("2d");
-  const tip = byId("tip");
+  const canvas = byId("canvas"), stage = byId("stage"), tip = byId("tip");
+  let pen = canvas.getContext("2d");
   let waiting = 0, drawn = { edges: 0, names: 0 };
   const redraw = () => (waiting ||= requestAnimationFrame(draw));
-  const view = makeView(canvas, redraw), axis = makeAxis(pen, view);
+  const view = makeView(canvas, redraw), axis = makeAxis(view);
 
   function resize() {
     const near = view.ky > 1.01 ? state.chosen : -1;
     const ratio = window.devicePixelRatio || 1;
     view.W = stage.clientWidth;
+    if (!view.W) return; // another view is shown
     const room = Math.min(860, Math.max(380, window.innerHeight - 360));
     view.H = Math.min(room, Math.max(260, state.tree.nRows * ROW + AXIS + 24));
     canvas.width = view.W * ratio;
     canvas.height = view.H * ratio;
     canvas.style.height = `${view.H}px`;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.font = "12px system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
+    pen.font = `12px ${FONT}`;
     const longest = d3.max(data.ids, (id) => Math.min(28, id.length));
     view.fit(Math.min(view.W * 0.35, 30 + 7 * longest));
     document.documentElement.style.setProperty("--tall", `${byId("tree").offsetHeight}px`);
@@ -28,10 +29,11 @@ function startTree() {
 
   function draw() {
     waiting = 0;
+    if (!view.W) return;
     const { W, H } = view, tree = state.tree;
     pen.clearRect(0, 0, W, H);
     drawn = { edges: 0, names: 0 };
-    axis.grid();
+    axis.grid(pen);
     pen.save();
     pen.beginPath();
     pen.rect(0, 0, W, H - AXIS);
@@ -42,12 +44,12 @@ function startTree() {
       ys[i] = view.y(tree.rows[i]);
     }
     lines(xs, ys);
-    if (state.others) otherParents(xs, ys);
+    if (state.others === "all") otherParents(xs, ys);
     if (state.chosen >= 0) ancestry(state.chosen, xs, ys);
     points(xs, ys);
     names(xs, ys);
     pen.restore();
-    axis.labels();
+    axis.labels(pen);
   }
 
   const isOther = (e) =>
@@ -62,7 +64,7 @@ function startTree() {
       const top = p < 0 ? ys[i] : Math.min(ys[p], ys[i]), bottom = p < 0 ? ys[i] : Math.max(ys[p], ys[i]);
       if (right < 0 || left > view.W || bottom < 0 || top > view.H) continue;
       drawn.edges++;
-      if (support[i] < state.threshold) faint.push(i);
+      if (support[i] < state.threshold || !isShown(i)) faint.push(i);
       else levels[Math.min(LEVELS - 1, Math.floor(support[i] * LEVELS))].push(i);
     }
     const slim = Math.min(1, 0.25 + view.row / 14);
@@ -143,6 +145,7 @@ function startTree() {
     const path = [];
     for (let i = record; i >= 0; i = state.tree.parents[i]) path.push(i);
     stroke(path, xs, ys, theme.accent, 2.6, []);
+    if (state.others === "none") return;
     for (const edge of candidates[record])
       if (edge.parent >= 0 && edge.parent !== state.tree.parents[record] && edge.support >= 0.01) arc(edge, xs, ys);
   }
@@ -151,10 +154,10 @@ function startTree() {
 
   function points(xs, ys) {
     const { buckets, colours } = state.colour, r = radius();
-    const groups = colours.map(() => []), missing = [];
+    const groups = colours.map(() => []), missing = [], hidden = [];
     for (let i = 0; i < T; i++)
       if (xs[i] > -9 && xs[i] < view.W + 9 && ys[i] > -9 && ys[i] < view.H + 9)
-        (buckets[i] < 0 ? missing : groups[buckets[i]]).push(i);
+        (!isShown(i) ? hidden : buckets[i] < 0 ? missing : groups[buckets[i]]).push(i);
     const trace = (group, size) => {
       pen.beginPath();
       for (const i of group) {
@@ -165,6 +168,11 @@ function startTree() {
         }
       }
     };
+    if (hidden.length) {
+      trace(hidden, Math.max(1, 0.5 * r));
+      pen.fillStyle = theme["edge-weak"];
+      pen.fill();
+    }
     pen.lineWidth = 1.3;
     groups.forEach((group, b) => {
       if (!group.length) return;
@@ -215,7 +223,7 @@ function startTree() {
       pen.strokeStyle = theme.card;
       pen.lineWidth = 3.5;
       pen.strokeText(text, nameAt(i, xs), ys[i]);
-      pen.fillStyle = forced || state.tree.support[i] >= state.threshold ? theme.ink : theme.soft;
+      pen.fillStyle = forced || (state.tree.support[i] >= state.threshold && isShown(i)) ? theme.ink : theme.soft;
       pen.fillText(text, nameAt(i, xs), ys[i]);
     };
     if (state.chosen >= 0) write(state.chosen, true);
@@ -252,10 +260,7 @@ function startTree() {
     }
     tip.hidden = record < 0;
     if (record < 0) return;
-    const parent = state.tree.parents[record], when = data.dates && data.dates[record];
-    tip.textContent =
-      `${cut(data.ids[record], 60)}${data.dates ? ` · ${when === null ? "no date" : dayText(when)}` : ""} · ` +
-      `${parent < 0 ? "a root" : `from ${cut(data.ids[parent], 60)}`}, ${percent(state.tree.support[record])}`;
+    tip.textContent = recordText(record);
     const left = Math.min(point[0] + 14, view.W - tip.offsetWidth - 4);
     tip.style.left = `${Math.max(2, left)}px`;
     tip.style.top = `${point[1] + 18 + tip.offsetHeight > view.H ? point[1] - tip.offsetHeight - 10 : point[1] + 18}px`;
@@ -294,7 +299,18 @@ function startTree() {
     if (centre && record >= 0) view.centre(record);
     redraw();
   });
-  events.on("look.tree theme.tree", redraw);
+  events.on("look.tree theme.tree filter.tree", redraw);
+  pictures.tree = {
+    size: () => [view.W, view.H],
+    canvas,
+    paint: (other) => {
+      const own = pen;
+      pen = other;
+      pen.font = `12px ${FONT}`;
+      draw();
+      pen = own;
+    },
+  };
   events.on("tree.tree", resize);
   let wide = 0;
   new ResizeObserver(() => {
@@ -303,8 +319,8 @@ function startTree() {
   }).observe(stage);
   resize();
   // For the console, and for tests that click where a record is drawn.
-  window.outtrees = {
+  Object.assign(window.outtrees, {
     where: (i) => [view.x(state.tree.across[i]), view.y(state.tree.rows[i])],
     view, draw, drawn: () => drawn, state,
-  };
+  });
 }

@@ -1,0 +1,98 @@
+"""Make the pictures of docs/report.md anew: `python docs/pictures/make.py` (needs Chromium).
+
+A simulated outbreak of 60 cases, its report, and each of its views at the width of a desk and of a
+phone.
+"""
+
+import base64
+import io
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from outtrees import Ancestry
+from outtrees.datasets import make_outbreak
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1] / "tests"))
+VIEWS = ("tree", "timeline", "curve", "map", "table", "matrix", "readings")
+SIZES = {"desktop": (1200, 860, False), "phone": (400, 820, True)}
+
+
+def outbreak():
+    """Return a table with dates, wards, ages and places, and sequences."""
+    made, rng, places = make_outbreak(60, random_state=7, n_introductions=3), None, {}
+    rng = np.random.default_rng(0)
+
+    def place(name):
+        if name not in places:
+            parent = made.infectors[name]
+            before = place(parent) if parent else 3 * rng.normal(size=2)
+            places[name] = before + (rng.normal(size=2) if parent else 0)
+        return places[name]
+
+    table = dict(made.table)
+    table["lat"] = [f"{50 + 0.1 * place(name)[0]:.4f}" for name in table["case"]]
+    table["lon"] = [f"{8 + 0.15 * place(name)[1]:.4f}" for name in table["case"]]
+    return table, made.sequences
+
+
+def main():
+    """Fit, write the report, and take a picture of each view."""
+    from selenium.webdriver.common.by import By
+
+    from views.report_page import open_browser
+
+    table, sequences = outbreak()
+    model = Ancestry(id="case", random_state=0).fit(table, sequences=sequences)
+    browser = open_browser()
+    with tempfile.TemporaryDirectory() as folder:
+        path = model.report(Path(folder) / "report.html", command="outtrees ancestry cases.csv")
+        try:
+            for size, (width, height, mobile) in SIZES.items():
+                screen = {
+                    "width": width,
+                    "height": height,
+                    "deviceScaleFactor": 1,
+                    "mobile": mobile,
+                }
+                browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+                browser.get(path.as_uri())
+                for view in VIEWS:
+                    browser.find_element(By.ID, f"view-{view}").click()
+                    save(browser, f"report-{view}-{size}.png", width)
+                browser.get("about:blank")
+                browser.get(
+                    f"{path.as_uri()}#record=case37&suppose=%5B%22case37%22%2C%22case09%22%5D"
+                )
+                save(browser, f"report-what-if-{size}.png", width, top=True)
+        finally:
+            browser.quit()
+
+
+def save(browser, name, width, top=False):
+    """Keep a picture of the main part of the page, in few colours."""
+    time.sleep(0.7)  # views glide to what is chosen
+    first = "what-if" if top else "tree"
+    y, height = browser.execute_script(
+        "const a = document.getElementById(arguments[0]).getBoundingClientRect(),"
+        "b = document.getElementById('tree').getBoundingClientRect();"
+        "return [a.top + scrollY, b.bottom - a.top]",
+        first,
+    )
+    clip = {"x": 0, "y": y - 6, "width": width, "height": min(height + 12, 1100), "scale": 1}
+    shot = browser.execute_cdp_cmd(
+        "Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip}
+    )
+    image = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
+    image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+        HERE / name, optimize=True
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+// How many records each day, week or longer, in the colours of the legend; and where records were.
+function startCurve() {
+  const DAYS = [1, 2, 7, 14, 28, 91, 182, 365, 730, 1826, 3652];
+  makeChart("curve", {
+    height: (W) => Math.min(430, Math.max(240, 0.45 * W)),
+    paint(pen, W, H) {
+      pen.clearRect(0, 0, W, H);
+      const left = 46, bottom = H - 28, shown = shownRecords(), across = data.dates ?? state.tree.depth;
+      const dated = shown.filter((i) => across[i] !== null), scale = timeScale(left, W - 16), [low, high] = scale.domain();
+      const want = (high - low) / Math.min(60, (W - left) / 12);
+      const step = data.dates && data.calendar ? DAYS.find((d) => d >= want) ?? DAYS.at(-1) : data.dates ? d3.tickStep(0, high - low, Math.min(60, (W - left) / 12)) : 1;
+      const first = Math.floor(low / step + 1e-9) * step, end = Math.max(high, first + step * (Math.floor((high - first) / step) + 1));
+      scale.domain([first, end]);
+      const { buckets, colours } = state.colour, bins = d3.group(dated, (i) => Math.floor((across[i] - first) / step + 1e-9));
+      const most = d3.max(bins.values(), (g) => g.length) ?? 1, y = d3.scaleLinear([0, most], [bottom, 34]).nice(5);
+      timeAxis(pen, scale, bottom, bottom, W);
+      writing(pen, 12, "right");
+      for (const v of y.ticks(5).filter(Number.isInteger)) {
+        pen.beginPath();
+        pen.moveTo(left, Math.round(y(v)) + 0.5);
+        pen.lineTo(W - 16, Math.round(y(v)) + 0.5);
+        pen.strokeStyle = theme.line;
+        pen.lineWidth = 1;
+        pen.stroke();
+        pen.fillText(many(v), left - 8, y(v));
+      }
+      const span = step === 1 && (data.calendar || !data.dates) ? "" : data.calendar && data.dates ? (step === 7 ? "week" : step === 365 ? "year" : `${step} days`) : short(step);
+      writing(pen, 12, "left");
+      pen.fillText(data.dates && data.calendar && step === 1 ? "records a day" : !data.dates ? "records of each generation" : `records in each ${span || "unit of time"}`, left + 4, 14);
+      const marks = [], gap = scale(first + step) - scale(first) > 5 ? 1 : 0;
+      for (const [bin, group] of bins) {
+        const x0 = scale(first + bin * step), wide = scale(first + (bin + 1) * step) - x0 - gap;
+        const parts = d3.rollups(group, (g) => g, (i) => buckets[i]).sort((a, b) => (a[0] < 0 ? 1e9 : a[0]) - (b[0] < 0 ? 1e9 : b[0]));
+        let below = 0;
+        for (const [bucket, records] of parts) {
+          const top = y(below + records.length), tall = y(below) - top;
+          pen.fillStyle = bucket < 0 ? theme.line : colours[bucket];
+          pen.fillRect(x0, top, wide, tall);
+          const when = data.dates ? (step === 1 ? dayText(first + bin * step) : `${dayText(first + bin * step)} to ${dayText(first + (bin + 1) * step - (data.calendar ? 1 : 0))}`) : `generation ${bin}`;
+          const named = records.length <= 4 ? `: ${records.map((i) => cut(data.ids[i], 24)).join(", ")}` : "";
+          marks.push({ x: x0, y: top, w: wide, h: tall, record: records.length === 1 ? records[0] : -1, text: `${when} · ${many(records.length)} of ${many(group.length)}${named}` });
+          below += records.length;
+        }
+        if (group.includes(state.chosen)) {
+          pen.beginPath();
+          pen.rect(x0 - 0.5, y(group.length) - 1, wide + 1, bottom - y(group.length) + 1);
+          pen.strokeStyle = theme.choose;
+          pen.lineWidth = 2;
+          pen.stroke();
+        }
+      }
+      if (dated.length < shown.length) {
+        writing(pen, 12, "right");
+        pen.fillText(`${many(shown.length - dated.length)} without a date`, W - 16, 14);
+      }
+      return marks;
+    },
+  });
+}
+
+function startMap() {
+  const places = data.columns.filter((c) => c.points && c.points.some((p) => p !== null)), select = byId("map-place");
+  byId("view-map").hidden = !places.length;
+  if (!places.length) return;
+  select.append(...places.map((c, i) => make("option", { value: i }, c.name)));
+  select.closest("label").hidden = places.length < 2;
+  select.addEventListener("change", () => chart.redraw());
+  const chart = makeChart("map", {
+    height: (W) => Math.max(280, Math.min(560, 0.75 * W)),
+    paint(pen, W, H) {
+      const column = places[select.value || 0], shown = shownRecords().filter((i) => column.points[i]);
+      pen.clearRect(0, 0, W, H);
+      const all = column.points.filter((p) => p), [x0, x1] = d3.extent(all, (p) => p[0]), [y0, y1] = d3.extent(all, (p) => p[1]);
+      const room = 34, k = Math.min((W - 2 * room) / (x1 - x0 || 1), (H - 2 * room) / (y1 - y0 || 1));
+      const px = (x) => W / 2 + k * (x - (x0 + x1) / 2), py = (y) => H / 2 - k * (y - (y0 + y1) / 2);
+      // Records at one place stand in a spiral around it.
+      const r = shown.length > 800 ? 2.5 : 5, at = new Array(T), taken = new Map();
+      for (const i of shown) {
+        const [x, y] = column.points[i], key = `${x} ${y}`, n = taken.get(key) ?? 0, turn = 2.39996 * n;
+        taken.set(key, n + 1);
+        at[i] = [px(x) + 1.9 * r * Math.sqrt(n) * Math.cos(turn), py(y) + 1.9 * r * Math.sqrt(n) * Math.sin(turn)];
+      }
+      const links = shown.filter((i) => at[state.tree.parents[i]] && state.tree.support[i] >= state.threshold);
+      const few = links.length <= 1500 ? links : links.filter((i) => i === state.chosen || state.tree.parents[i] === state.chosen);
+      for (const i of few) {
+        const [ax, ay] = at[state.tree.parents[i]], [bx, by] = at[i], near = i === state.chosen || state.tree.parents[i] === state.chosen;
+        pen.beginPath();
+        pen.moveTo(ax, ay);
+        pen.quadraticCurveTo((ax + bx) / 2 + 0.12 * (by - ay), (ay + by) / 2 - 0.12 * (bx - ax), bx, by);
+        pen.strokeStyle = near ? theme.accent : theme["edge-strong"];
+        pen.globalAlpha = near ? 0.95 : 0.06 + 0.4 * state.tree.support[i];
+        pen.lineWidth = near ? 2 : 0.6 + state.tree.support[i];
+        pen.stroke();
+        pen.globalAlpha = 1;
+      }
+      for (const i of shown) dot(pen, ...at[i], r, state.colour.buckets[i]);
+      if (at[state.chosen]) ring(pen, ...at[state.chosen], r + 4, theme.choose, 2.4);
+      scaleBar(pen, W, H, k, column.unit);
+      writing(pen, 12, "left");
+      const without = shownRecords().length - shown.length;
+      if (without) pen.fillText(`${many(without)} without a place`, 8, 10);
+      return shown.map((i) => ({ x: at[i][0], y: at[i][1], r, record: i }));
+    },
+  });
+
+  function scaleBar(pen, W, H, k, unit) {
+    const length = d3.tickStep(0, W / 4 / k, 1), wide = length * k;
+    if (!(wide > 4 && wide < W)) return;
+    pen.beginPath();
+    pen.moveTo(12, H - 18);
+    pen.lineTo(12, H - 12);
+    pen.lineTo(12 + wide, H - 12);
+    pen.lineTo(12 + wide, H - 18);
+    pen.strokeStyle = theme.soft;
+    pen.lineWidth = 1.5;
+    pen.stroke();
+    writing(pen, 11, "left");
+    pen.fillText(`${short(length)} ${unit || "units"}`, 18, H - 22);
+  }
+}

@@ -1,0 +1,103 @@
+// Every record at its date, in a row for each value of a column: who was where when, and from whom.
+function startTimeline() {
+  const LEFT = 118, ROW_MIN = 24, MOST = 40, select = byId("timeline-rows");
+  const usable = data.columns.filter((c) => ["categorical", "label"].includes(c.kind) || (c.kind === "count" && new Set(c.values).size <= 30));
+  select.append(...[...usable.map((c) => c.name), "generation"].map((name, i) => make("option", { value: i }, name)));
+  select.addEventListener("change", () => {
+    chart.redraw();
+    events.call("state");
+  });
+  state.rowsName = () => select.selectedOptions[0].textContent;
+  state.setRows = (name) => {
+    const found = [...select.options].find((o) => o.textContent === name);
+    if (found) select.value = found.value;
+  };
+
+  function rowsOf() {
+    const column = usable[select.value], values = column ? column.values.map((v) => (v === null ? null : String(number(v)))) : state.tree.depth.map(String);
+    const count = d3.rollup(shownRecords().map((i) => values[i]).filter((v) => v !== null), (g) => g.length, (v) => v);
+    let names = [...count.keys()].sort((a, b) => (column && column.kind !== "count" ? count.get(b) - count.get(a) || d3.ascending(a, b) : a - b));
+    const rest = names.length > MOST;
+    if (rest) names = names.slice(0, MOST - 1);
+    const place = new Map(names.map((name, i) => [name, i]));
+    const row = values.map((v) => (v === null ? -1 : place.get(v) ?? names.length));
+    if (rest) names.push(`${many(count.size - names.length)} others`);
+    if (shownRecords().some((i) => row[i] === -1)) {
+      row.forEach((r, i) => { if (r === -1) row[i] = names.length; });
+      names.push("missing");
+    }
+    return { names: names.length ? names : ["none"], row };
+  }
+
+  const chart = makeChart("timeline", {
+    height: () => Math.max(180, Math.min(rowsOf().names.length, MOST + 1) * Math.max(ROW_MIN, Math.min(64, 420 / rowsOf().names.length)) + 40),
+    paint(pen, W, H) {
+      const { names, row } = rowsOf(), left = Math.min(LEFT, 0.3 * W), bottom = H - 28, tall = (bottom - 8) / names.length;
+      const scale = timeScale(left + 14, W - 20), across = state.tree.across;
+      pen.clearRect(0, 0, W, H);
+      names.forEach((name, i) => {
+        const y = 8 + i * tall;
+        if (i % 2 === 0) {
+          pen.fillStyle = theme.page;
+          pen.fillRect(0, y, W, tall);
+        }
+      });
+      timeAxis(pen, scale, bottom, 8, W);
+      names.forEach((name, i) => {
+        writing(pen, 12, "left", theme.ink);
+        pen.fillText(cut(name, Math.floor(left / 7)), 6, 8 + (i + 0.5) * tall);
+      });
+      // Records of one row that would cover each other stand above and below its middle.
+      const shown = shownRecords().sort((a, b) => across[a] - across[b]), last = new Map(), at = new Array(T), r = Math.max(2, Math.min(5.5, tall / 5));
+      const lanes = Math.max(1, Math.floor((tall - 4) / (2 * r + 1)));
+      for (const i of shown) {
+        const x = scale(across[i]), free = last.get(row[i]) ?? new Array(lanes).fill(-Infinity);
+        last.set(row[i], free);
+        let lane = free.findIndex((end) => end + 2 * r + 1 <= x);
+        if (lane < 0) lane = d3.minIndex(free);
+        free[lane] = x;
+        const off = ((lane % 2 ? 1 : -1) * Math.ceil(lane / 2)) * (2 * r + 1);
+        at[i] = [x, 8 + (row[i] + 0.5) * tall + off];
+      }
+      const links = shown.filter((i) => state.tree.parents[i] >= 0 && at[state.tree.parents[i]] && state.tree.support[i] >= state.threshold);
+      for (const i of links.length <= 1500 ? links : links.filter((i) => i === state.chosen || state.tree.parents[i] === state.chosen)) {
+        const [x1, y1] = at[i], [x0, y0] = at[state.tree.parents[i]], near = i === state.chosen || state.tree.parents[i] === state.chosen;
+        pen.beginPath();
+        pen.moveTo(x0, y0);
+        pen.bezierCurveTo((x0 + x1) / 2, y0, (x0 + x1) / 2, y1, x1, y1);
+        pen.strokeStyle = near ? theme.accent : theme["edge-strong"];
+        pen.globalAlpha = near ? 0.95 : 0.08 + 0.42 * state.tree.support[i];
+        pen.lineWidth = near ? 2 : 0.7 + state.tree.support[i];
+        pen.stroke();
+        pen.globalAlpha = 1;
+      }
+      if (state.chosen >= 0 && at[state.chosen] && state.others !== "none")
+        for (const e of candidates[state.chosen]) {
+          if (e.parent < 0 || e.parent === state.tree.parents[state.chosen] || e.support < 0.01 || !at[e.parent]) continue;
+          const [x1, y1] = at[state.chosen], [x0, y0] = at[e.parent];
+          pen.beginPath();
+          pen.setLineDash([5, 4]);
+          pen.moveTo(x0, y0);
+          pen.bezierCurveTo((x0 + x1) / 2, y0, (x0 + x1) / 2, y1, x1, y1);
+          pen.strokeStyle = theme.other;
+          pen.lineWidth = 1 + 2 * e.support;
+          pen.stroke();
+          pen.setLineDash([]);
+        }
+      for (const i of shown) dot(pen, ...at[i], r, state.colour.buckets[i]);
+      if (at[state.chosen]) {
+        ring(pen, ...at[state.chosen], r + 4, theme.choose, 2.4);
+        pen.font = `600 12px ${FONT}`;
+        pen.lineWidth = 3.5;
+        pen.strokeStyle = theme.card;
+        const text = cut(data.ids[state.chosen], 30), wide = pen.measureText(text).width;
+        const x = Math.min(at[state.chosen][0] + r + 8, W - wide - 4);
+        pen.textAlign = "left";
+        pen.strokeText(text, x, at[state.chosen][1]);
+        pen.fillStyle = theme.ink;
+        pen.fillText(text, x, at[state.chosen][1]);
+      }
+      return shown.map((i) => ({ x: at[i][0], y: at[i][1], r, record: i }));
+    },
+  });
+}
