@@ -38,9 +38,9 @@ def test_what_if_is_that_of_python(outtrees, results, tmp_path):
         ).stdout
     )  # fmt: skip
     expected = model.what_if({child: parent or None}, 0.0, not_parent=[(other[0], other[1])])
-    assert said["changes"] == [dict(zip(expected, row, strict=True)) for row in expected.rows()]
+    assert said["changes"] == [row._asdict() for row in expected]
     written = list(csv.DictReader((tmp_path / "changes" / "what_if.csv").read_text().splitlines()))
-    assert len(written) == expected.n_rows
+    assert len(written) == len(expected)
     found = {(r["child"], r["parent"]): float(r["support_if"]) for r in written}
     assert found[child, parent] == pytest.approx(1)
     assert found[other[0], other[1]] == 0

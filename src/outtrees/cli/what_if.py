@@ -77,10 +77,10 @@ def command(**options: Any) -> None:
             known |= dict(_pair(text, ids, "--suppose") for text in options["suppose"])
             excluded = [_pair(text, ids, "--rule-out") for text in options["rule_out"]]
         table = model.what_if(known, options["min_change"], not_parent=excluded)
-        screen.summary["changes"] = [dict(zip(table, row, strict=True)) for row in table.rows()]
-        write_files(screen, options["out"], {CHANGES: csv_writer(table)}, (CHANGES,))
-        if table.n_rows:
-            screen.table({**table, "parent": [name or "(root)" for name in table["parent"]]})
+        screen.summary["changes"] = [row._asdict() for row in table]
+        write_files(screen, options["out"], {CHANGES: csv_writer(dict(table))}, (CHANGES,))
+        if len(table):
+            screen.table({**dict(table), "parent": [name or "(root)" for name in table["parent"]]})
         else:
             screen.say(f"no support changes by {options['min_change']:g} or more")
         name_files(screen)
