@@ -139,8 +139,9 @@ def sampling_tables(
         walk = _wide_walk_lengths(e, beta.sum(axis=1))
         wide = Wide(e.factors, _transposed(e), e.s)
     share[:n, :n] = rate[:, :n].T
-    # The edges out of m stand in a row; once more, so that the edges into m do.
-    keep[1, :, :n], keep[1, :, n] = keep[0, :, :n].T, 1.0
+    # The edges out of m stand in a row; once more, so that the edges into m do. (The root's
+    # parent has no edge into m: the last column is not read.)
+    keep[1, :, :n] = keep[0, :, :n].T
     if core is None:
         core = _cheapest_core(walk)
     return SamplingTables(

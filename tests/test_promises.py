@@ -1,0 +1,46 @@
+"""What is called probable comes true that often: supports, labels and imputed cells.
+
+Small simulations with fixed seeds; `make calibration` runs many more. Each is also given answers
+that are over-sure or too modest, which it must find out.
+"""
+
+import pytest
+
+from oracles.promises import (
+    drifts,
+    hidden_cells,
+    hidden_labels,
+    narrowed,
+    of_choices,
+    of_draws,
+    parents_of_dates,
+    sharpened,
+)
+
+# Two short chains are enough for averages over many tables, some of which know one record of a class.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:.*have a single labelled record"),
+]
+
+# Standard errors. Learned parameters may cost a right model some; the controls are beyond.
+BAR = 4.0
+CASES = {
+    "dates": (lambda: parents_of_dates(100), of_choices, sharpened),
+    "columns": (lambda: parents_of_dates(40, columns=True), of_choices, sharpened),
+    "labels": (lambda: hidden_labels(90), of_choices, sharpened),
+    "cells": (lambda: hidden_cells(25), of_draws, narrowed),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_promises_are_kept(name):
+    make, statistic, change = CASES[name]
+    tables = list(make())
+    found = drifts(tables, statistic)
+    assert all(abs(z) < BAR for *_, z in found.values()), found
+    # Negative controls, on the same tables.
+    sure = drifts(tables, statistic, lambda said: change(said, 1.5))
+    assert min(z for *_, z in sure.values()) < -BAR, sure
+    modest = drifts(tables, statistic, lambda said: change(said, 1 / 1.5))
+    assert max(z for *_, z in modest.values()) > BAR, modest
