@@ -17,7 +17,7 @@ from oracles.promises import (
     sharpened,
 )
 
-# Two short chains are enough for averages over many tables, some of which know one record of a class.
+# Two short chains are enough for averages over tables; some tables know one record of a class.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:.*have a single labelled record"),
