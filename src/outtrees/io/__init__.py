@@ -9,12 +9,13 @@ all.
 from outtrees._common.files import write_atomically as write_text
 from outtrees.io.model_classes import CLASSES
 from outtrees.io.model_files import FORMAT, load, save
-from outtrees.io.tables import neutral, to_csv, write_csv
+from outtrees.io.tables import Table, neutral, to_csv, write_csv
 from outtrees.io.trees import to_graphml, to_networkx, to_newick, to_nexus
 
 __all__ = [
     "CLASSES",
     "FORMAT",
+    "Table",
     "load",
     "neutral",
     "save",

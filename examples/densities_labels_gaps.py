@@ -1,0 +1,89 @@
+"""
+Densities, labels and gaps with scikit-learn habits
+===================================================
+
+For data scientists. The same sum over all trees gives a density estimator and outlier detector, a
+semi-supervised classifier and an imputer. They take arrays and data frames, and follow the conventions of
+scikit-learn.
+"""
+
+# %%
+# A density
+# ---------
+# Every record descends from another one, unknown. What lies between a Gaussian and a kernel density is learned:
+# how far children stray from parents, and in which direction.
+
+from outtrees import OutTreeClassifier, OutTreeDensity, OutTreeImputer
+from outtrees.datasets import load_diabetes, load_zoo, make_spiral
+
+X = make_spiral(160)[:, :2]
+density = OutTreeDensity("gaussian", random_state=0).fit(X)
+density.plot()
+
+# %%
+# ``score_samples`` gives normalised log-densities of new records. ``OutTreeDensity()`` without a name averages over
+# several models of change, weighted on held-out records.
+
+default = OutTreeDensity(random_state=0).fit(X)
+print("held-out records, mean log-density:")
+print(f"  one Gaussian change  {density.score_samples(make_spiral(300, random_state=1)[:, :2]).mean():.2f}")
+print(f"  default              {default.score_samples(make_spiral(300, random_state=1)[:, :2]).mean():.2f}")
+print(dict(zip(default.cv_results_["params"], default.cv_results_["weight"].round(2), strict=True)))
+
+# %%
+# Outliers
+# --------
+# ``fit_predict`` judges each record given the others; ``predict`` and ``decision_function`` judge new ones.
+
+import numpy as np
+
+with_outliers = np.vstack([X, [[0.0, 0.0], [1.2, 1.2], [-1.2, -1.2]]])
+detector = OutTreeDensity("gaussian", contamination=0.02, random_state=0)
+print("outliers:", np.flatnonzero(detector.fit_predict(with_outliers) == -1))
+
+# %%
+# Labels
+# ------
+# Animals of a zoo, every third with its type. Attributes are categories; labels are inherited along the
+# trees. ``transduction_`` has a label for every training record, ``predict_proba`` is for new ones.
+
+zoo = load_zoo()
+known = np.where(np.arange(101) % 3 == 1, zoo.target, "?")
+labels = OutTreeClassifier("categorical", unlabeled="?", random_state=0).fit(zoo.data, known)
+hidden = known == "?"
+print(f"{(labels.transduction_ == zoo.target)[hidden].mean():.0%} of {hidden.sum()} hidden types right")
+surest = labels.label_distributions_.max(axis=1)[hidden]
+print(f"{surest.mean():.0%} expected, by the probabilities")
+
+# %%
+# Gaps
+# ----
+# Zeros in these measurements of Pima women mean "not measured". The imputer fills them in from relatives, with a
+# standard deviation for each cell, and draws complete tables for multiple imputation.
+
+diabetes = load_diabetes(subset="paper", zeros="nan").data[:80, 1:6]
+imputer = OutTreeImputer("gaussian", random_state=0)
+filled = imputer.fit_transform(diabetes)
+print(f"{np.isnan(diabetes).sum()} cells filled in; the first three rows:")
+print(filled[:3].round(1))
+print("standard deviations:")
+print(imputer.std_[:3].round(1))
+
+# %%
+# Data frames
+# -----------
+# Categories, booleans and dates of pandas or polars frames are taken as what they are.
+
+import pandas as pd
+
+rng = np.random.default_rng(0)
+frame = pd.DataFrame(
+    {
+        "weight": rng.normal(70, 10, 60),
+        "smoker": rng.random(60) < 0.3,
+        "region": pd.Categorical(rng.choice(["north", "south"], 60)),
+        "admitted": pd.Timestamp("2024-03-01") + pd.to_timedelta(rng.integers(0, 40, 60), "D"),
+    }
+)
+mixed = OutTreeDensity(random_state=0).fit(frame)
+mixed.sample_table(4, random_state=0)
