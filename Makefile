@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 UNUSED := tests|pip|setuptools|pkg_resources|mypy|mypyc|selenium|trio|pygments|fontTools
 
-.PHONY: demo test test-all pytest smoke lint style types bench kills fuzz calibration mutants paper clean
+.PHONY: demo docs release test test-all pytest smoke lint style types bench kills fuzz calibration mutants paper clean
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,7 +20,17 @@ $(READY): pyproject.toml
 	@touch $(READY)
 
 demo: $(READY)
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/outtrees demo --run
+
+# The site, in docs/_build/html: tutorials are run, warnings are errors, links within it are checked.
+$(VENV)/docs-ready: $(READY)
+	@{ $(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[docs]'; } \
+		2>/dev/null || $(PIP) --no-compile --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/docs-ready
+	@$(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
+	@echo "site: docs/_build/html/index.html"
 
 lint: style types
 

@@ -27,7 +27,8 @@ extensions = [
     "sphinx_copybutton",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "tutorials/*.py", "tutorials/sg_execution_times.rst"]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "tutorials/sg_execution_times.rst"]
 default_role = "literal"  # `name` in a docstring is code
 suppress_warnings = ["config.cache"]
 
@@ -47,7 +48,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "ExampleTitleSortKey",
     "download_all_examples": False,
     "show_memory": False,
-    "min_reported_time": 1e9,
+    "write_computation_times": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,
     "image_scrapers": ("matplotlib",),
@@ -72,4 +73,4 @@ html_theme_options = {
     "footer_end": [],
     "back_to_top_button": True,
 }
-html_sidebars = {"index": [], "start": []}
+html_sidebars = {page: [] for page in ("index", "start", "how-it-works", "benchmarks")}

@@ -32,7 +32,8 @@ while waiting:
         place = place + rng.normal(scale=3.0, size=2)
     if division < LAST:
         for side in (-6.0, 6.0):  # daughters lie beside where the mother divided
-            waiting.append((division, place + [side, 0] + rng.normal(scale=3.0, size=2), track))
+            beside = place + np.array([side, 0.0]) + rng.normal(scale=3.0, size=2)
+            waiting.append((division, beside, track))
 print(f"{len(mother)} cells, {len(table['track'])} rows, of which the first is")
 print({name: cells[0] for name, cells in table.items()})
 

@@ -21,7 +21,8 @@ from outtrees import Ancestry
 from outtrees.datasets import make_outbreak
 
 outbreak = make_outbreak(40, random_state=7)
-print({name: cells[:3] for name, cells in outbreak.table.items()})
+for name, cells in outbreak.table.items():
+    print(f"{name:6}", *cells[:5])
 
 # %%
 # Fit
@@ -29,7 +30,8 @@ print({name: cells[:3] for name, cells in outbreak.table.items()})
 # ``table`` may be a path to a CSV or Excel file, a pandas or polars data frame, or a dictionary of columns;
 # ``sequences`` a path to an aligned FASTA file. The kind of each column is guessed from its name and cells.
 
-found = Ancestry(id="case", random_state=0).fit(outbreak.table, sequences=outbreak.sequences)
+model = Ancestry(id="case", random_state=0)
+found = model.fit(outbreak.table, sequences=outbreak.sequences)
 print(found.records.describe())
 
 # %%

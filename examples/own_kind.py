@@ -132,6 +132,7 @@ tree = found.tree()
 print(f"{np.sum(tree == parent)} of 60 right; {found.expected_right_:.1f} expected")
 
 # %%
+# sphinx_gallery_thumbnail_number = 2
 found.plot(color="heading")
 
 # %%

@@ -114,7 +114,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         The training records.
     lower_bound_ : float
         Bound of log p(X), nats.
-    lower_bounds_ : array of shape (n_iter_ + 1,)
+    lower_bounds_ : array of shape (1 + number of steps,)
         At the start and after each step; they never fall. One entry for "auto".
     n_iter_, n_evaluations_ : int
     converged_ : bool
@@ -278,8 +278,8 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     def log_predictive(self, X: Any) -> float:
         """Return the difference of the bounds of `X_` with and without X, q(θ) held as it is.
 
-        The paper's ratio p(X_ ∪ X) / p(X_) (section 4) under q. It is **not** a normalised density.
-        O((T + n)³).
+        The paper's ratio `p(X_ ∪ X) / p(X_)` (section 4) under q. It is **not** a normalised
+        density. O((T + n)³).
         """
         records = self._known(X)
         together = np.vstack([self.X_, records])

@@ -26,6 +26,7 @@ COMMANDS = {
     "show": "A saved model in words.",
     "what-if": "How supports change if a parent is supposed or ruled out.",
     "diseases": "Published waiting times, for --disease.",
+    "demo": "Example files, and what to type next.",
 }
 MOVED = {
     "reproduce": "the experiments of the paper are no longer a command of outtrees; in a clone of "

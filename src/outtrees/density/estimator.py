@@ -140,7 +140,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         For knn, how the likeliest parents are looked up where records have more than 15 columns
         (in units of the noise): all pairs compared, or PyNNDescent (`pip install
         'outtrees[neighbours]'`), faster from some 20,000 records on, which misses some. Then there
-        is no dropped_mass_.bound.
+        is no `dropped_mass_.bound`.
     contamination : float, default=0.1
         The share of the training records that `predict` and `fit_predict` call outliers; above 0,
         at most 0.5. The fit does not depend on it.
@@ -168,7 +168,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     log_likelihood_ : float
         The tdid log-likelihood of `X_` given `mutation_`, without prior. For knn a lower bound:
         only trees of listed edges are summed.
-    log_likelihoods_ : array of shape (n_iter_ + 1,)
+    log_likelihoods_ : array of shape (1 + number of steps,)
         Penalised log-likelihoods, log p(X | θ) + log_prior(θ), at the start and after each step;
         they never fall. With early stopping: those of the records not held out. For knn
         estimates, which may fall where candidates are searched anew.
@@ -527,7 +527,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     def log_predictive(self, X: Any) -> float:
         """Return the paper's test log-likelihood of all records in X together (section 4).
 
-        log p(X_ ∪ X) − log p(X_). It is **not** a normalised density: see
+        `log p(X_ ∪ X) − log p(X_)`. It is **not** a normalised density: see
         `outtrees.inference.likelihood.log_predictive_ratio`. O((T + n)³); not for a fit over
         candidates, where it would be the difference of two bounds.
         """

@@ -121,7 +121,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         For knn, how the likeliest parents are looked up where records have more than 15 columns
         (in units of the noise): all pairs compared, or PyNNDescent (`pip install
         'outtrees[neighbours]'`), faster from some 20,000 records on, which misses some. Then there
-        is no dropped_mass_.bound.
+        is no `dropped_mass_.bound`.
     random_state : int, RandomState, Generator or None, default=None
 
     Attributes

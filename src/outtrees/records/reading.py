@@ -73,7 +73,7 @@ def read_records(
     sequences : path or mapping, optional
         Aligned FASTA or NEXUS, or identity → text ("" for a record without), joined by identity:
         to the name as it is, to the first word of a FASTA header or what stands in it before the
-        first bar (name|…|2020-03-05), or to a NEXUS name with blanks for underscores. Dates in
+        first bar (`name|…|2020-03-05`), or to a NEXUS name with blanks for underscores. Dates in
         such headers are used if the table has none.
     unsequenced : {"error", "missing"}
         What to do about records that `sequences` do not name: refuse them, or take all their sites

@@ -91,7 +91,7 @@ def plot_density_3d(
     """Draw the records and the consensus tree of three columns in space; return the axes.
 
     On each of the three walls stand the contours of the density of the two columns it shows, that
-    is of the density summed over the third column on a grid of `n_grid`³ points: O(n_grid³ T).
+    is of the density summed over the third column on a grid of n_grid³ points: O(n_grid³ T).
 
     Parameters
     ----------
