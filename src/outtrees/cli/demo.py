@@ -100,7 +100,7 @@ def _example_files() -> tuple[Any, dict[str, str]]:
 
 def _run(screen: Any, folder: Path, outbreak: Any) -> None:
     """Fit the outbreak as a user would, and say how many parents are right."""
-    from outtrees import Ancestry
+    from outtrees.ancestry import Ancestry
 
     with screen.busy("who infected whom"):
         found = Ancestry(id="case", random_state=0).fit(
