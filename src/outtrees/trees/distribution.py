@@ -22,6 +22,7 @@ from outtrees.trees.support import edge_is_possible
 from outtrees.trees.weights import Floats, Ints
 
 if TYPE_CHECKING:
+    from outtrees.trees.batch import OutTreeBatch
     from outtrees.trees.engine import Engine, Method
     from outtrees.trees.sparse.fronts import Plan
 
@@ -203,6 +204,34 @@ class OutTreeDistribution:
         _check_roots(roots)
         edges = ListedEdges.read(child, parent, log_weight, log_root, n_records, groups)
         return cls._of_list(edges, roots, method, plan)
+
+    @classmethod
+    def batch(
+        cls,
+        log_beta: ArrayLike,  # (B, T, T) [problem, child, parent]
+        log_root: ArrayLike | None = None,  # (B, T)
+        lengths: ArrayLike | None = None,  # (B,)
+        *,
+        roots: Roots = "single",
+    ) -> OutTreeBatch:
+        """Return the distributions of B problems at once, for many small ones.
+
+        Problem b has the first ``lengths[b]`` records, all T if not given; what the arrays hold
+        beyond is ignored. Its answers have one more axis in front: ``log_z`` (B,),
+        ``edge_marginals`` (B, T, T), ``root_marginals`` (B, T), ``entropy`` (B,), ``sample(n)``
+        (B, n, T), ``mode()``. For all else, ``batch[b]`` is an `OutTreeDistribution`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> pairs = OutTreeDistribution.batch(np.zeros((3, 4, 4)), lengths=[2, 3, 4])
+        >>> np.exp(pairs.log_z).round()  # T^(T−1) out-trees
+        array([ 2.,  9., 64.])
+        """
+        from outtrees.trees.batch import OutTreeBatch
+
+        _check_roots(roots)
+        return OutTreeBatch(log_beta, log_root, lengths, roots=roots)
 
     @classmethod
     def _of_list(
