@@ -187,11 +187,11 @@ class OutTreeBatch:
 
         if self._small:
             self._in_threads(fill)
-        trees = np.maximum(trees[:, :, self._lifted :] - self._lifted, -1).astype(np.intp)
+        found: Ints = np.maximum(trees[:, :, self._lifted :] - self._lifted, -1)
         for b in np.flatnonzero(~done).tolist():
             own = np.random.default_rng(state[b])
-            trees[b, :, : self.lengths[b]] = self[b].sample(n_trees, own)
-        return trees
+            found[b, :, : self.lengths[b]] = self[b].sample(n_trees, own)
+        return found
 
     def mode(self) -> Trees:
         """Return each problem's most probable tree and its log-probability. Exact and certified.
