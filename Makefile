@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 UNUSED := tests|pip|setuptools|pkg_resources|mypy|mypyc|selenium|trio|pygments|fontTools
 
-.PHONY: demo docs release test test-all pytest smoke lint style types bench kills fuzz calibration mutants paper clean
+.PHONY: demo docs release test test-all pytest smoke lint style types bench kills fuzz calibration mutants paper test-gradients clean
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -56,6 +56,11 @@ pytest: $(READY)
 # The long tests too.
 test-all: lint
 	$(PYTEST) -m "slow or not slow"
+
+# With PyTorch and JAX, which `make test` does without: their tests are skipped there.
+test-gradients: $(READY)
+	$(PIP) --editable '.[torch,jax]'
+	$(PYTEST) tests/trees/test_gradients.py src/outtrees/torch.py src/outtrees/jax.py
 
 # What shows soonest that a Python or a library does not fit: every example, model files, the README.
 smoke: $(READY)

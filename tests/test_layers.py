@@ -23,6 +23,9 @@ LAYER = {
     "io": 3,
     "models": 4,
     "trees": 4,
+    # Bridges to libraries that differentiate.
+    "torch": 5,
+    "jax": 5,
     "candidates": 5,
     "inference": 6,
     # Pictures take arrays and names; estimators draw themselves with them.
