@@ -82,7 +82,8 @@ def _log_partition(scores: Any, lengths: Any, roots: Roots) -> Any:
 
 
 def _log_partition_forward(scores: Any, lengths: Any, roots: Roots) -> tuple[Any, Any]:
-    return _sums(scores, lengths, roots)
+    log_z, marginal = _sums(scores, lengths, roots)
+    return log_z, marginal
 
 
 def _log_partition_backward(roots: Roots, marginal: Any, gradient: Any) -> tuple[Any, None]:
@@ -99,7 +100,8 @@ def _sums(scores: Any, lengths: Any, roots: Roots) -> tuple[Any, Any]:
         jax.ShapeDtypeStruct(scores.shape[:-2], scores.dtype),
         jax.ShapeDtypeStruct(scores.shape, scores.dtype),
     )
-    return _called(sums_of.sums, roots, result, scores, lengths)
+    log_z, marginal = _called(sums_of.sums, roots, result, scores, lengths)
+    return log_z, marginal
 
 
 def _sums_forward(scores: Any, lengths: Any, roots: Roots) -> tuple[Any, Any]:
