@@ -44,6 +44,25 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> Path:
     whoever reads sees the old file or the new one. A failure leaves the old one and no litter; a
     process that is killed leaves a temporary file, which the next to write there removes. Text is
     written as UTF-8.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    data : bytes or str
+        Its contents.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomically(f"{folder}/note.txt", "whole").read_text()
+    'whole'
     """
     # Half a surrogate pair, as a data frame may hold, is written as an escape.
     raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data

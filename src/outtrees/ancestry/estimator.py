@@ -146,11 +146,11 @@ class Ancestry(BaseEstimator):
         The fit ends when an iteration gains less than this for each record.
     random_state : int, Generator or None
         For sampled trees, predicted labels and simulations.
-    generations : int, optional
-        The former name of `links`; goes with version 0.3.
     progress : callable, optional
         Called as progress(iteration, log_posterior). If it has a method `say`, that is told in
         words what is under way.
+    generations : int, optional
+        The former name of `links`; goes with version 0.3.
 
     Attributes
     ----------
@@ -342,6 +342,8 @@ class Ancestry(BaseEstimator):
         ----------
         table : path, data frame, mapping of columns, or Records
             See `outtrees.records.read_records`.
+        y : None
+            Not used.
         sequences : path or mapping, optional
             Aligned FASTA or NEXUS, or identity → text, joined by identity.
         unsequenced : {"error", "missing"}
@@ -362,6 +364,27 @@ class Ancestry(BaseEstimator):
             A file that keeps the end of each climb of the fit. If it is there
             already, from a fit of the same table with the same settings that was interrupted, the
             fit goes on from it, and ends with the same bits. Delete it when the fit is done.
+
+        Returns
+        -------
+        Ancestry
+            Itself.
+
+        Raises
+        ------
+        RecordsError
+            If the table cannot be read, or no column is left; the message names the place.
+        NoSpanningTreeError
+            If what is known leaves no tree; the message names the records.
+        MemoryError
+            If all pairs are asked for and do not fit, before anything is allocated.
+
+        Examples
+        --------
+        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+        >>> model.fit(table).named_tree()
+        {'a': None, 'b': 'a', 'c': 'b'}
         """
         check_params(self)
         if self.generations is not None:
@@ -763,6 +786,16 @@ class Ancestry(BaseEstimator):
             Rounds of the chains that sample them, at least 20; only used with max_children.
         random_state : int, Generator or None
             For these samples; by default that of the model.
+
+        Returns
+        -------
+        Ancestry
+            Itself, with changed supports.
+
+        Raises
+        ------
+        RecordsError
+            If a record is not known, or too few parents are.
         """
         rng = self._generator(random_state)
         lineage = calibrated(self.fitted, parents, max_children, n_sweeps, rng)
@@ -794,11 +827,49 @@ class Ancestry(BaseEstimator):
     # Questions -----------------------------------------------------------------------------
 
     def parents(self, min_support: float = 0.1) -> Table:
-        """Return the table child, parent, support, rank; a root has an empty parent. Exact."""
+        """Return the table child, parent, support, rank; a root has an empty parent. Exact.
+
+        Parameters
+        ----------
+        min_support : float
+            Parents with less support are left out.
+
+        Returns
+        -------
+        Table
+            Columns child, parent (empty: the child is a root), support and rank; the records in
+            their order, each one's parents best first.
+
+        Examples
+        --------
+        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+        >>> found = model.fit(table).parents(min_support=0.3)
+        >>> [(row.child, row.parent, round(row.support, 1)) for row in found]
+        [('a', '', 1.0), ('b', 'a', 1.0), ('c', 'b', 0.8)]
+        """
         return support.parents_table(self.fitted, lambda ranked: ranked.support >= min_support)
 
     def credible_parents(self, level: float = 0.95) -> Table:
-        """Return, for each record, the fewest parents that hold this much of the probability."""
+        """Return, for each record, the fewest parents that hold this much of the probability.
+
+        Parameters
+        ----------
+        level : float
+            The probability that the parents of each record hold together, at least.
+
+        Returns
+        -------
+        Table
+            Columns child, parent, support and rank.
+
+        Examples
+        --------
+        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+        >>> [(row.child, row.parent) for row in model.fit(table).credible_parents(0.9)]
+        [('a', ''), ('b', 'a'), ('c', 'b'), ('c', 'a')]
+        """
         return support.parents_table(self.fitted, lambda ranked: ranked.before < level)
 
     def tree(self, kind: str = "consensus", random_state: Any = None) -> NDArray[np.intp]:
@@ -814,7 +885,8 @@ class Ancestry(BaseEstimator):
 
         Returns
         -------
-        array of int
+        array of shape (T,)
+            Rows of the parents.
 
         Raises
         ------
@@ -824,6 +896,13 @@ class Ancestry(BaseEstimator):
         See Also
         --------
         named_tree : The same by identities.
+
+        Examples
+        --------
+        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+        >>> model.fit(table).tree().tolist()
+        [-1, 0, 1]
         """
         if kind == "consensus":
             return self.fitted.consensus.parents
@@ -899,6 +978,24 @@ class Ancestry(BaseEstimator):
         is their Monte-Carlo error, 0 in groups where the limit cannot bind. The fitted parameters
         are those without the limit, and so is every other answer of this class. Known parents can
         calibrate these supports too: `calibrate(parents, max_children=max_children)`.
+
+        Parameters
+        ----------
+        max_children : int
+            The most children that a record has.
+        min_support : float
+            Parents with less support are left out.
+        n_sweeps : int
+            Rounds of each chain.
+        n_chains : int
+            Chains, which a warning compares.
+        random_state : int, Generator or None
+            By default that of the model.
+
+        Returns
+        -------
+        Table
+            Columns child, parent, support, error (Monte-Carlo) and rank.
         """
         most = as_count("max_children", max_children, 1)
         posterior, exponents = self.fitted, self._limited_exponents.get(most)
@@ -909,7 +1006,25 @@ class Ancestry(BaseEstimator):
         return limited_children.limited_table(found, posterior, min_support)
 
     def predict_labels(self, n_trees: int = 500, random_state: Any = None) -> Table:
-        """Return the distribution of each unknown label, with its Monte-Carlo error."""
+        """Return the distribution of each unknown label, with its Monte-Carlo error.
+
+        Parameters
+        ----------
+        n_trees : int
+            Trees that are drawn.
+        random_state : int, Generator or None
+            By default that of the model.
+
+        Returns
+        -------
+        Table
+            Columns record, column, label, support and error.
+
+        Raises
+        ------
+        RecordsError
+            If no column has the kind "label".
+        """
         if not any(column.kind == "label" for column in self.records.columns):
             raise RecordsError(
                 "a column of labels is expected; name it, for example ",
@@ -929,6 +1044,35 @@ class Ancestry(BaseEstimator):
         `not_parent` lists pairs (child, parent) that are ruled out instead; a parent None rules out
         that the child is a root. Nothing is fitted again; readings that foresaw what is supposed
         gain weight.
+
+        Parameters
+        ----------
+        parent : mapping of str to str, optional
+            From a child to its supposed parent, None for a root.
+        min_change : float
+            Supports that change by less are left out.
+        not_parent : iterable of (str, str)
+            Pairs of child and parent that are ruled out; a parent None: the child is no root.
+
+        Returns
+        -------
+        Table
+            Columns child, parent, support and support_if; the largest changes first.
+
+        Raises
+        ------
+        RecordsError
+            If a name is not that of a record.
+        NoSpanningTreeError
+            If no tree agrees with it.
+
+        Examples
+        --------
+        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+        >>> row = model.fit(table).what_if({"c": "a"})[0]
+        >>> row.child, row.parent, round(row.support, 1), row.support_if
+        ('c', 'a', 0.2, 1.0)
         """
         known = known_parents(self.records, parent, with_table=False)
         excluded = [
@@ -947,6 +1091,18 @@ class Ancestry(BaseEstimator):
         records, everything fitted again; `error` is its standard error over n_shuffles shuffles.
         `alone`: nats that the column gains when it is the only one beside the dates. `outliers`:
         the share of cells that do not follow their parent. `used`: whether the column takes part.
+
+        Parameters
+        ----------
+        n_shuffles : int
+            How often each column is shuffled.
+        random_state : int, Generator or None
+            By default that of the model.
+
+        Returns
+        -------
+        Table
+            Columns column, gain, error, alone, outliers and used.
         """
         as_count("n_shuffles", n_shuffles, 1)
         posterior, rng = self.fitted, self._generator(random_state)
@@ -978,6 +1134,25 @@ class Ancestry(BaseEstimator):
         number of sampled children by the week of the parent's date (a tenth of the time without
         calendar dates), with intervals from n_trees drawn trees. All intervals hold 95 %. Dates of
         infection follow from the record's own date and its parents, not from its children.
+
+        Parameters
+        ----------
+        min_support : float
+            Links with less support are left out.
+        n_trees : int
+            Trees that are drawn for the intervals of children by week.
+        random_state : int, Generator or None
+            By default that of the model.
+
+        Returns
+        -------
+        Spread
+            A named tuple of four tables: parameters, infections, links and reproduction.
+
+        Raises
+        ------
+        RecordsError
+            If the fit did not use the transmission model.
         """
         return spread_of(self.fitted, min_support, n_trees, self._generator(random_state))
 
@@ -986,6 +1161,11 @@ class Ancestry(BaseEstimator):
 
         `gain` is log p(cells | dates); `weight` is what the reading counts for in all supports;
         `differ` is the number of records whose best parent differs from that of the first reading.
+
+        Returns
+        -------
+        Table
+            Columns waiting_mean, waiting_sd, gain, weight and differ; the best reading first.
         """
         return support.readings_table(self.fitted)
 
@@ -1001,6 +1181,30 @@ class Ancestry(BaseEstimator):
 
         Each is taken as a new leaf, below a fitted record or, with roots="any", a root. Columns
         that the new records lack are unknown of them.
+
+        Parameters
+        ----------
+        table : path, data frame, mapping of columns, or Records
+            The new records, with columns as at the fit.
+        sequences : path or mapping, optional
+            As in `fit`.
+        unsequenced : {"error", "missing"}
+            As in `fit`.
+        min_support : float
+            Parents with less support are left out.
+
+        Returns
+        -------
+        Table
+            Columns child, parent, support and rank.
+
+        Examples
+        --------
+        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0).fit(table)
+        >>> row = model.place({"id": ["new"], "day": [12], "ward": ["S"]})[0]
+        >>> row.child, row.parent, round(row.support, 1)
+        ('new', 'c', 0.8)
         """
         new = table
         if not isinstance(table, Records):
@@ -1013,11 +1217,36 @@ class Ancestry(BaseEstimator):
         """Return n records drawn from the fitted model, with their true parents.
 
         One family, so with `group_spread` all of one group, drawn at random and named.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        random_state : int, Generator or None
+            By default that of the model.
+
+        Returns
+        -------
+        Table
+            Columns id and true_parent, and those of the fitted table.
         """
         return simulated(self.fitted, n, self._generator(random_state))
 
     def describe(self) -> list[str]:
-        """Return the fitted parameters in words, one sentence each."""
+        """Return the fitted parameters in words, one sentence each.
+
+        Returns
+        -------
+        list of str
+            One sentence for each column, and one on roots.
+
+        Examples
+        --------
+        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+        >>> model.fit(table).describe()[0]
+        'day: a child comes 4 ± 2 units of time after its parent.'
+        """
         dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
         sentences = report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
         published = self._published
@@ -1041,6 +1270,7 @@ class Ancestry(BaseEstimator):
         Returns
         -------
         matplotlib Axes
+            Those drawn on.
         """
         return figures.draw_tree(self.fitted, self.tree(kind), color, ax)
 
@@ -1055,6 +1285,7 @@ class Ancestry(BaseEstimator):
         Returns
         -------
         matplotlib Axes
+            Those drawn on.
 
         Raises
         ------
@@ -1080,6 +1311,7 @@ class Ancestry(BaseEstimator):
         Returns
         -------
         matplotlib Axes
+            Those drawn on.
 
         Raises
         ------
@@ -1093,12 +1325,17 @@ class Ancestry(BaseEstimator):
 
         Parameters
         ----------
-        kind, color, ax
+        kind : {"consensus", "mode", "sample"}
+            As in `tree`.
+        color : str, optional
+            As in `plot`.
+        ax : matplotlib Axes, optional
             As in `plot`.
 
         Returns
         -------
         matplotlib Axes
+            Those drawn on.
 
         Raises
         ------
@@ -1110,7 +1347,20 @@ class Ancestry(BaseEstimator):
     # Files ---------------------------------------------------------------------------------
 
     def report_data(self, command: str | None = None, spread: Spread | None = None) -> ReportData:
-        """Return what the report shows; `spread`, if it was computed already, is used."""
+        """Return what the report shows; `spread`, if it was computed already, is used.
+
+        Parameters
+        ----------
+        command : str, optional
+            What was typed, for the provenance.
+        spread : Spread, optional
+            What `spread` returned, if it was computed already.
+
+        Returns
+        -------
+        ReportData
+            Records, edges with their evidence, trees, parameters and provenance.
+        """
         if spread is None and self._is_transmission:
             spread = self.spread()
         return report.report_data(
@@ -1134,27 +1384,122 @@ class Ancestry(BaseEstimator):
         command: str | None = None,
         spread: Spread | None = None,
     ) -> Path:
-        """Write the report, one HTML file that needs nothing else; return its path."""
+        """Write the report, one HTML file that needs nothing else; return its path.
+
+        Parameters
+        ----------
+        path : path
+            Where the file is written.
+        command : str, optional
+            What was typed, for the provenance.
+        spread : Spread, optional
+            What `spread` returned, if it was computed already.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         return write_report(self.report_data(command, spread), path)
 
     def to_newick(self, path: Any = None, kind: str = "consensus", *, leaves: bool = False) -> str:
-        """Return (and write) the tree as Newick, a line for each root."""
+        """Return (and write) the tree as Newick, a line for each root.
+
+        Parameters
+        ----------
+        path : path, optional
+            A file that is written too.
+        kind : {"consensus", "mode", "sample"}
+            As in `tree`.
+        leaves : bool
+            Whether each record that is a parent is also a leaf, for tools that know names at
+            leaves only.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Examples
+        --------
+        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+        >>> print(model.fit(table).to_newick())
+        ((c[&support=0...]:4)b[&support=0.9...]:3)a[&support=1];
+        """
         return _written(path, to_newick(*self._named_tree(kind), leaves=leaves))
 
     def to_nexus(self, path: Any = None, kind: str = "consensus", *, leaves: bool = False) -> str:
-        """Return (and write) the tree as NEXUS."""
+        """Return (and write) the tree as NEXUS.
+
+        Parameters
+        ----------
+        path : path, optional
+            A file that is written too.
+        kind : {"consensus", "mode", "sample"}
+            As in `tree`.
+        leaves : bool
+            As in `to_newick`.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return _written(path, to_nexus(*self._named_tree(kind), leaves=leaves))
 
     def to_graphml(self, path: Any = None, kind: str = "consensus") -> str:
-        """Return (and write) the tree as GraphML."""
+        """Return (and write) the tree as GraphML.
+
+        Parameters
+        ----------
+        path : path, optional
+            A file that is written too.
+        kind : {"consensus", "mode", "sample"}
+            As in `tree`.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return _written(path, to_graphml(*self._named_tree(kind)))
 
     def to_networkx(self, kind: str = "consensus") -> Any:
-        """Return the tree as a networkx graph, from parents to children."""
+        """Return the tree as a networkx graph, from parents to children.
+
+        Parameters
+        ----------
+        kind : {"consensus", "mode", "sample"}
+            As in `tree`.
+
+        Returns
+        -------
+        networkx.DiGraph
+            With `support` and `length` of edges.
+
+        Raises
+        ------
+        MissingExtraError
+            If networkx is not installed.
+        """
         return to_networkx(*self._named_tree(kind))
 
     def to_csv(self, path: str | os.PathLike[str], min_support: float = 0.01) -> Path:
-        """Write the parents' table; return its path."""
+        """Write the parents' table; return its path.
+
+        Parameters
+        ----------
+        path : path
+            The file; TSV if it ends so.
+        min_support : float
+            Parents with less support are left out.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         return write_csv(path, self.parents(min_support))
 
     def _named_tree(self, kind: str) -> tuple[Any, ...]:

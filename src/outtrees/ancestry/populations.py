@@ -100,6 +100,11 @@ def fit_populations(
     progress : callable, optional
         Called as progress(finished, total).
 
+    Returns
+    -------
+    PopulationFits
+        A table with a row for each population, and the reasons of those that failed.
+
     Notes
     -----
     The bytes written do not depend on where populations were fitted, in which order, or how often

@@ -213,7 +213,13 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         ----------
         X : array-like of shape (T, D)
             At least two records.
-        y : ignored
+        y : None
+            Not used.
+
+        Returns
+        -------
+        BayesianOutTree
+            Itself.
         """
         check_params(self)
         template = self._template()
@@ -267,12 +273,42 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
         log (1/T) Σ_v ∫ q(θ) p(x | x_v, θ) dθ: normalised exactly, and the same whatever other
         records are in X. O(n T D).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+            New records.
+
+        Returns
+        -------
+        array of shape (n,)
+            Log-densities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(20, 2))
+        >>> BayesianOutTree("gaussian").fit(X).score_samples(X[:3]).shape
+        (3,)
         """
         records = self._known(X)
         return mean_over_parents(self.posterior_.log_predictive, self.X_, records)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the sum of the log-densities of the records."""
+        """Return the sum of the log-densities of the records.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+            New records.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        float
+            The sum.
+        """
         return float(self.score_samples(X).sum())
 
     def log_predictive(self, X: Any) -> float:
@@ -280,6 +316,16 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
         The paper's ratio `p(X_ ∪ X) / p(X_)` (section 4) under q. It is **not** a normalised
         density. O((T + n)³).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+            New records.
+
+        Returns
+        -------
+        float
+            The difference, in nats.
         """
         records = self._known(X)
         together = np.vstack([self.X_, records])
@@ -306,7 +352,20 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         return self.tree_.root_marginals
 
     def sample_trees(self, n_trees: int = 1, random_state: Any = None) -> Ints:
-        """Return out-trees of the training records from q, (n_trees, T) parents."""
+        """Return out-trees of the training records from q, (n_trees, T) parents.
+
+        Parameters
+        ----------
+        n_trees : int
+            The number of trees.
+        random_state : int, Generator or None
+            For the draws.
+
+        Returns
+        -------
+        array of shape (n_trees, T)
+            Parents, −1 at the root.
+        """
         return self.tree_.sample(n_trees, random_state)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Ints]:
@@ -315,10 +374,19 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         The root's parameters are drawn given a root drawn from q(r). Nothing of `X_` is reused
         (paper, section 2).
 
+        Parameters
+        ----------
+        n_samples : int
+            The number of records.
+        random_state : int, Generator or None
+            For the draws.
+
         Returns
         -------
         X : array of shape (n_samples, D)
-        parents : array of shape (n_samples,), −1 at the root
+            The records.
+        parents : array of shape (n_samples,)
+            Their parents, −1 at the root.
         """
         check_is_fitted(self, "posterior_")
         rng = as_generator(random_state)
@@ -334,6 +402,20 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         With `corrected` θ is chosen among 10 · n_draws (at least 200) draws with their importance
         weights, so that the pairs follow the exact posterior as far as `importance` says they can.
         O(n_draws T³).
+
+        Parameters
+        ----------
+        n_draws : int
+            The number of draws.
+        random_state : int, Generator or None
+            For the draws.
+        corrected : bool
+            Whether draws of θ are reweighted to the exact posterior.
+
+        Returns
+        -------
+        list of PosteriorDraw
+            Parameters and parents of each draw.
         """
         check_is_fitted(self, "posterior_")
         rng = as_generator(random_state)
@@ -352,6 +434,18 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         """Return draws of θ reweighted to the exact posterior, with their effective number.
 
         See `outtrees.bayes.importance.importance_sample`. O(n_draws T³).
+
+        Parameters
+        ----------
+        n_draws : int
+            The number of draws of θ.
+        random_state : int, Generator or None
+            For the draws.
+
+        Returns
+        -------
+        ImportanceSample
+            Draws, weights, their effective number, and an estimate of the evidence.
         """
         check_is_fitted(self, "posterior_")
         return importance_sample(self.posterior_, self.X_, n_draws, random_state)
@@ -368,6 +462,29 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
         Equal tails, from draws of q; from the weighted draws of `importance` if `sample` is
         given. Sampled. Of components of a mixture that are alike, labels mean nothing.
+
+        Parameters
+        ----------
+        level : float
+            The probability that an interval holds.
+        n_draws : int
+            Draws from q.
+        random_state : int, Generator or None
+            For the draws.
+        sample : ImportanceSample, optional
+            Weighted draws to use instead.
+
+        Returns
+        -------
+        dict of str to array
+            Low, median and high of each parameter in the first axis.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(20, 2))
+        >>> BayesianOutTree("gaussian").fit(X).credible_intervals(random_state=0)["offset"].shape
+        (3, 2)
         """
         check_is_fitted(self, "posterior_")
         if not 0 < level < 1:
@@ -398,6 +515,11 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
             Instead of families: which columns are inherited. In each model those columns follow
             this estimator's mutation given the parent, and the others are drawn afresh for each
             record; "none" (all columns drawn afresh) is added.
+
+        Returns
+        -------
+        EvidenceTable
+            Models by their bounds, the best first.
         """
         check_is_fitted(self, "posterior_")
         D = self.X_.shape[1]

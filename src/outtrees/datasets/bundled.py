@@ -59,6 +59,11 @@ def load_heart(*, subset: str = "all") -> Bunch:
     subset : {"all", "paper"}
         "paper" selects the 139 patients with disease = 1. Two of them have a missing cell, NaN.
 
+    Returns
+    -------
+    Bunch
+        With data, target, feature_names and DESCR, which names the source.
+
     Examples
     --------
     >>> load_heart(subset="paper").data.shape
@@ -80,6 +85,11 @@ def load_diabetes(*, subset: str = "all", zeros: str = "keep") -> Bunch:
     zeros : {"keep", "nan"}
         Zeros in glucose, pressure, triceps, insulin and mass mean "not measured". They are
         returned as they are, or as NaN.
+
+    Returns
+    -------
+    Bunch
+        With data, target, feature_names and DESCR, which names the source.
 
     Examples
     --------
@@ -105,6 +115,11 @@ def load_liver(*, subset: str = "all") -> Bunch:
     subset : {"all", "paper"}
         "paper" selects the 200 men with selector = 2.
 
+    Returns
+    -------
+    Bunch
+        With data, target, feature_names and DESCR, which names the source.
+
     Examples
     --------
     >>> load_liver(subset="paper").data.shape
@@ -118,6 +133,11 @@ def load_liver(*, subset: str = "all") -> Bunch:
 
 def load_zoo() -> Bunch:
     """Return the zoo data: data (101, 16), target, names, feature_names, DESCR.
+
+    Returns
+    -------
+    Bunch
+        With data, target, names, feature_names and DESCR, which names the source.
 
     Examples
     --------

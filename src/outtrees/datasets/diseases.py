@@ -84,6 +84,21 @@ _NAMED = {
 def waiting_time(disease: str) -> WaitingTime:
     """Return the published waiting time of a disease, by its name or an alias.
 
+    Parameters
+    ----------
+    disease : str
+        A name or alias, in any case.
+
+    Returns
+    -------
+    WaitingTime
+        Mean, standard deviation, law, and source.
+
+    Raises
+    ------
+    ArgumentError
+        If no disease has this name; the message lists those that do.
+
     Examples
     --------
     >>> waiting_time("Chickenpox").mean

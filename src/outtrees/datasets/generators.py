@@ -30,6 +30,18 @@ def random_out_tree(n: int, random_state: Any = None) -> Ints:
     A uniform labelled tree, read off a random Prüfer sequence, and a uniform root from which all
     edges point away (paper, section 2). O(n log n).
 
+    Parameters
+    ----------
+    n : int
+        The number of nodes.
+    random_state : int, Generator, RandomState or None
+        For the draw.
+
+    Returns
+    -------
+    array of shape (n,)
+        Parents, −1 at the root.
+
     Examples
     --------
     >>> random_out_tree(6, random_state=0)
@@ -73,8 +85,18 @@ def make_out_tree(n: int, mutation: Sampler, random_state: Any = None) -> tuple[
     Parameters
     ----------
     n : int
-    mutation : Mutation with parameters
-    random_state : None, int, Generator or RandomState
+        The number of records.
+    mutation : Mutation
+        With parameters.
+    random_state : int, Generator, RandomState or None
+        For all draws.
+
+    Returns
+    -------
+    X : array of shape (n, D)
+        The records.
+    parents : array of shape (n,)
+        Their parents, −1 at the root.
 
     Examples
     --------
@@ -111,6 +133,20 @@ def make_spiral(n: int = 534, noise: float = 0.05, random_state: Any = 0) -> Flo
     t ~ U(2π, 6π), point = (10 cos t / t, −10 sin t / t, t / 4π) + N(0, noise² I): the recipe of
     the literature (Ueda 1998, Rasmussen 1999) for the data of the paper's Figure 2, whose own
     534 points are not public. The default seed makes these the same for everybody.
+
+    Parameters
+    ----------
+    n : int
+        The number of points.
+    noise : float
+        Standard deviation around the curve.
+    random_state : int, Generator, RandomState or None
+        For all draws.
+
+    Returns
+    -------
+    array of shape (n, 3)
+        The points.
 
     Examples
     --------

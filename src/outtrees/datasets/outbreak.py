@@ -40,6 +40,35 @@ def make_outbreak(
     introduced strains differ from each other by about thirty times that. Onsets are rounded to
     days; wards and bases are missing at random.
 
+    Parameters
+    ----------
+    n_cases : int
+        Cases.
+    n_introductions : int
+        Of them, those that nobody in the table infected.
+    n_sites : int
+        Sites of DNA.
+    substitutions : float
+        The mean number between a case and its infector.
+    waiting_mean, waiting_sd : float
+        Of the days from case to case.
+    ward_stays : float
+        The probability that a case is in its infector's ward.
+    missing : float
+        The share of wards and sites that are unknown.
+    random_state : int, Generator or None
+        For all draws.
+
+    Returns
+    -------
+    Outbreak
+        A named tuple of table, sequences and infectors.
+
+    Raises
+    ------
+    ValueError
+        If there are more introductions than cases.
+
     Examples
     --------
     >>> outbreak = make_outbreak(5, random_state=0)
@@ -118,6 +147,39 @@ def make_line_list(
     after a gamma waiting time, and the earliest n_cases are listed. A case lives about 1 (standard
     deviation) from its infector, in x and in y; introduced ones anywhere in a square of side 100.
     Wards and DNA follow the infector's as in `make_outbreak`.
+
+    Parameters
+    ----------
+    n_cases : int
+        Cases.
+    days : int
+        Days over which introductions arrive.
+    reproduction : float
+        The mean number of cases that a case infects, below 1.
+    n_sites : int
+        Sites of DNA.
+    substitutions : float
+        The mean number between a case and its infector.
+    waiting_mean, waiting_sd : float
+        Of the days from case to case.
+    n_wards : int
+        Wards.
+    ward_stays : float
+        The probability that a case is in its infector's ward.
+    missing : float
+        The share of wards and sites that are unknown.
+    random_state : int, Generator or None
+        For all draws.
+
+    Returns
+    -------
+    Outbreak
+        A named tuple of table, sequences and infectors.
+
+    Raises
+    ------
+    ValueError
+        If the outbreaks would never end.
 
     Examples
     --------

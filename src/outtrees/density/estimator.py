@@ -149,9 +149,6 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     verbose : int, default=0
         1 prints a line for each step.
 
-    `n_components`, `prior_strength` and `reg_covar` are for a mutation given by its name; set them
-    on a `Mutation` directly ("auto" works for both).
-
     Attributes
     ----------
     mutation_ : Mutation
@@ -203,6 +200,9 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
 
     Notes
     -----
+    `n_components`, `prior_strength` and `reg_covar` are for a mutation given by its name; set them
+    on a `Mutation` directly ("auto" works for both).
+
     The posterior is not concave. The paper starts at the iid solution; there all parents are
     equally likely, the slope of a record on all *others* is slightly negative, and on some data
     the ascent ends at a poor maximum with negative transition. So where the mutation leaves its
@@ -333,6 +333,18 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
             an interrupted fit to the same records with the same settings, the fit resumes from it,
             and ends with the same bits. Delete it when the fit is done. For one mutation and
             solver="em": not where folds are fitted ("auto") or cells integrated out.
+
+        Returns
+        -------
+        OutTreeDensity
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If records or settings cannot be used; the message names the column or the setting.
+        MemoryError
+            If all pairs are asked for and do not fit, before anything is allocated.
         """
         check_params(self)
         X = coded_frame(self, X, reset=True)
@@ -512,6 +524,22 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         Normalised exactly, over all training records as parents (also after a fit over
         candidates), and the same whatever other records are in X. O(n T D), with memory for a
         bounded number of pairs.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, D)
+            New records.
+
+        Returns
+        -------
+        array of shape (n,)
+            Log-densities.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).normal(size=(20, 2))
+        >>> OutTreeDensity("gaussian").fit(X).score_samples(X[:3]).shape
+        (3,)
         """
         records = self._known(X)
         if self._has_hidden:
@@ -521,7 +549,20 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         return leaf_log_density(self.mutation_, self.X_, records)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the sum of the log-densities of the records."""
+        """Return the sum of the log-densities of the records.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, D)
+            New records.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        float
+            The sum.
+        """
         return float(self.score_samples(X).sum())
 
     def log_predictive(self, X: Any) -> float:
@@ -530,6 +571,21 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         `log p(X_ ∪ X) − log p(X_)`. It is **not** a normalised density: see
         `outtrees.inference.likelihood.log_predictive_ratio`. O((T + n)³); not for a fit over
         candidates, where it would be the difference of two bounds.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, D)
+            New records.
+
+        Returns
+        -------
+        float
+            The difference, in nats.
+
+        Raises
+        ------
+        ArgumentError
+            After a fit over candidates, or with hidden cells.
         """
         records = self._known(X)
         if self._is_sparse:
@@ -579,10 +635,12 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n, D)
+            New records.
 
         Returns
         -------
         array of shape (n,)
+            Log-densities above the offset.
         """
         return self.score_samples(X) - self.offset_
 
@@ -598,6 +656,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         Returns
         -------
         array of shape (n,)
+            1 or −1.
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
@@ -607,11 +666,14 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (T, D)
-        y : ignored
+            Records to fit and judge.
+        y : None
+            Not used.
 
         Returns
         -------
         array of shape (T,)
+            1 or −1.
 
         Examples
         --------
@@ -663,7 +725,26 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         return self.tree_.root_marginals
 
     def sample_trees(self, n_trees: int = 1, random_state: Any = None) -> Ints:
-        """Return out-trees of the training records from their posterior, (n_trees, T) parents."""
+        """Return out-trees of the training records from their posterior, (n_trees, T) parents.
+
+        Parameters
+        ----------
+        n_trees : int
+            The number of trees.
+        random_state : int, Generator or None
+            For the draws.
+
+        Returns
+        -------
+        array of shape (n_trees, T)
+            Parents, −1 at the root.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).normal(size=(20, 2))
+        >>> OutTreeDensity("gaussian").fit(X).sample_trees(3, random_state=0).shape
+        (3, 20)
+        """
         check_is_fitted(self, "mutation_")
         if self._has_hidden:
             return self._completions.sample_trees(n_trees, random_state)
@@ -675,10 +756,19 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         An out-tree on n_samples nodes, all equally likely; a root from the root's density, and
         each child from the conditional given its parent. Nothing of `X_` is reused.
 
+        Parameters
+        ----------
+        n_samples : int
+            The number of records.
+        random_state : int, Generator or None
+            For the draws.
+
         Returns
         -------
         X : array of shape (n_samples, D)
-        parents : array of shape (n_samples,), −1 at the root
+            The records.
+        parents : array of shape (n_samples,)
+            Their parents, −1 at the root.
         """
         check_is_fitted(self, "mutation_")
         return make_out_tree(n_samples, self.mutation_, random_state)
@@ -692,11 +782,14 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         Parameters
         ----------
         n_samples : int
+            The number of records.
         random_state : int, Generator or None
+            For the draws.
 
         Returns
         -------
         Table
+            The column parent, and those of the data frame.
         """
         X, parents = self.sample(n_samples, random_state)
         names = getattr(self, "feature_names_in_", [f"x{d + 1}" for d in range(X.shape[1])])
@@ -721,6 +814,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         Returns
         -------
         matplotlib Axes
+            Those drawn on.
 
         Raises
         ------

@@ -176,6 +176,11 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             At least two records; NaN (or None among text) where a cell is missing. Columns of
             dates of a data frame are filled in with dates.
         y : ignored
+
+        Returns
+        -------
+        OutTreeImputer
+            Itself.
         """
         check_params(self)
         X, self._dates = dates_as_days(X)
@@ -239,6 +244,16 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the records with missing cells filled in by posterior means or modes, (n, D).
 
         The same whatever other records are in X. O(n T D²) for the records with missing cells.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, D)
+            Records with missing cells.
+
+        Returns
+        -------
+        array of shape (n, D)
+            The same without missing cells; objects if there is text or a date.
         """
         check_is_fitted(self, "weights_")
         cells, _ = read_cells(self, dates_as_days(X)[0], reset=False)
@@ -259,7 +274,22 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return days_as_dates(np.where(hidden, result, cells), getattr(self, "_dates", ()))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:
-        """Fit, and return the records with missing cells filled in, (T, D)."""
+        """Fit, and return the records with missing cells filled in, (T, D).
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (T, D)
+            Records with missing cells.
+        y : None
+            Not used.
+        **fit_params : dict
+            Not used.
+
+        Returns
+        -------
+        array of shape (T, D)
+            The same without missing cells.
+        """
         return self.fit(X, y).transform(X)
 
     def sample(self, n: int = 1, random_state: Any = None) -> NDArray[Any]:
@@ -267,6 +297,23 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Joint draws of all hidden cells from their posterior, each mutation as often as its weight
         says. They are those that the chains kept, without repetition, so n is limited.
+
+        Parameters
+        ----------
+        n : int
+            The number of complete tables.
+        random_state : int, Generator or None
+            For the choice of draws.
+
+        Returns
+        -------
+        array of shape (n, T, D)
+            Complete tables.
+
+        Raises
+        ------
+        ArgumentError
+            If fewer draws were kept.
         """
         check_is_fitted(self, "weights_")
         check_count("OutTreeImputer.sample", "n", n, 1)

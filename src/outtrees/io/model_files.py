@@ -40,6 +40,11 @@ def save(model: Any, path: str | os.PathLike[str], *, classes: Iterable[type] = 
     classes : iterable of types
         Classes of your own, beside those in `outtrees.io.CLASSES`; give them to `load` as well.
 
+    Returns
+    -------
+    Path
+        The file.
+
     Raises
     ------
     ModelFileError
@@ -100,6 +105,11 @@ def load(
         Larger files are refused, and those whose contents would take more than this, or more than
         200 times the file.
 
+    Returns
+    -------
+    mutation, estimator or records
+        As it was saved.
+
     Raises
     ------
     ModelFileError
@@ -108,6 +118,16 @@ def load(
         library saved it, the message names both versions and says what to do.
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from outtrees.io import save
+    >>> from outtrees.models import GaussianMutation
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save(GaussianMutation(), f"{folder}/model.safetensors")
+    ...     load(path)
+    GaussianMutation()
     """
     path = Path(path)
     data = read_bytes(path, max_bytes, ModelFileError)

@@ -33,6 +33,11 @@ class Table:
     `len` counts rows, a loop yields rows, `table[3]` is a row and `table["parent"]` a column. Rows
     are named tuples. `dict(table)` has the columns.
 
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        Cells of each column, equally many.
+
     Examples
     --------
     >>> table = Table({"child": ["b", "c"], "parent": ["a", ""], "support": [0.9, 0.25]})
@@ -94,27 +99,67 @@ class Table:
     __hash__ = None  # type: ignore[assignment]  # columns are lists
 
     def keys(self) -> tuple[str, ...]:
-        """Return the names of the columns, so that `dict(table)` has the columns."""
+        """Return the names of the columns, so that `dict(table)` has the columns.
+
+        Returns
+        -------
+        tuple of str
+            The names.
+        """
         return self.columns
 
     def values(self) -> list[list[Any]]:
-        """Return the columns."""
+        """Return the columns.
+
+        Returns
+        -------
+        list of list
+            The cells of each column.
+        """
         return list(self._columns.values())
 
     def items(self) -> list[tuple[str, list[Any]]]:
-        """Return the names of the columns, each with its cells."""
+        """Return the names of the columns, each with its cells.
+
+        Returns
+        -------
+        list of (str, list)
+            Names and cells.
+        """
         return list(self._columns.items())
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows, as a loop over the table does."""
+        """Yield the rows, as a loop over the table does.
+
+        Yields
+        ------
+        Row
+            A named tuple.
+        """
         return iter(self)
 
     def head(self, n: int) -> Table:
-        """Return the first n rows."""
+        """Return the first n rows.
+
+        Parameters
+        ----------
+        n : int
+            The number of rows.
+
+        Returns
+        -------
+        Table
+            At most n rows.
+        """
         return self[:n]
 
     def to_pandas(self) -> Any:
         """Return a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the same columns.
 
         Raises
         ------
@@ -125,6 +170,11 @@ class Table:
 
     def to_polars(self) -> Any:
         """Return a polars data frame.
+
+        Returns
+        -------
+        polars.DataFrame
+            With the same columns.
 
         Raises
         ------
@@ -205,6 +255,16 @@ def neutral(cell: Any) -> str:
     a file of results is looked at with cat and less. None and NaN become empty; numbers keep every
     digit.
 
+    Parameters
+    ----------
+    cell : object
+        Text, a number, None.
+
+    Returns
+    -------
+    str
+        The text to write.
+
     Examples
     --------
     >>> [neutral(cell) for cell in ("=1+1", "-3.5", "-x", -3.5, None, "a=b")]
@@ -224,6 +284,23 @@ def neutral(cell: Any) -> str:
 
 def to_csv(columns: Mapping[str, Sequence[Any]] | Table, *, delimiter: str = ",") -> str:
     """Return a table as CSV text, its cells and its header made `neutral`.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence, or Table
+        The table.
+    delimiter : str
+        Between cells.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Raises
+    ------
+    ValueError
+        If columns are not equally long.
 
     Examples
     --------
@@ -255,6 +332,25 @@ def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Sequence[Any]]
     """Write a table as CSV, or as TSV if the path ends so, whole or not at all; return the path.
 
     See `neutral` for what becomes of cells that a spreadsheet would take for formulas.
+
+    Parameters
+    ----------
+    path : path
+        The file; TSV if it ends in .tsv or .tab.
+    columns : mapping of str to sequence, or Table
+        The table.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_csv(f"{folder}/out.csv", {"a": [1, 2]}).read_text().splitlines()
+    ['a', '1', '2']
     """
     delimiter = "\t" if Path(path).suffix.lower() in (".tsv", ".tab") else ","
     return write_atomically(path, to_csv(columns, delimiter=delimiter))

@@ -187,6 +187,11 @@ def to_newick(
         Whether internal nodes stay unnamed and hold their record as a leaf at distance 0, for
         tools that only look for names at leaves.
 
+    Returns
+    -------
+    str
+        The text.
+
     Notes
     -----
     Names are quoted unless they are letters, digits and inner dots; control characters are
@@ -216,6 +221,24 @@ def to_nexus(
 
     Arguments are those of `to_newick`. All records are taxa, those at internal nodes too. Readers
     of NEXUS may take names that differ only in case for one.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        Identities.
+    parents : array of shape (T,)
+        Rows of the parents, −1 at roots.
+    supports : array of shape (T,), optional
+        Of each record's parent.
+    dates : array of shape (T,), optional
+        From which lengths of edges follow.
+    leaves : bool
+        As in `to_newick`.
+
+    Returns
+    -------
+    str
+        The text.
 
     Examples
     --------
@@ -300,6 +323,22 @@ def to_graphml(
     Nodes have a `name`, which is the record's, and a `date` and the `support` of their parent (of
     being a root, for a root) where known. Characters that XML cannot hold are written as escapes.
 
+    Parameters
+    ----------
+    ids : sequence of str
+        Identities.
+    parents : array of shape (T,)
+        Rows of the parents, −1 at roots.
+    supports : array of shape (T,), optional
+        Of each record's parent.
+    dates : array of shape (T,), optional
+        From which lengths of edges follow.
+
+    Returns
+    -------
+    str
+        The text.
+
     Examples
     --------
     >>> text = to_graphml(["a", "<b>"], [-1, 0], supports=[1, 0.75])
@@ -338,6 +377,22 @@ def to_networkx(
 
     Edges go from parent to child and have `support` and `length` where known; nodes have `date`
     and `support` (of their parent, or of being a root).
+
+    Parameters
+    ----------
+    ids : sequence of str
+        Identities.
+    parents : array of shape (T,)
+        Rows of the parents, −1 at roots.
+    supports : array of shape (T,), optional
+        Of each record's parent.
+    dates : array of shape (T,), optional
+        From which lengths of edges follow.
+
+    Returns
+    -------
+    networkx.DiGraph
+        The tree.
 
     Examples
     --------

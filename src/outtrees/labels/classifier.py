@@ -270,6 +270,16 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
             own, beside the numbers; dates become days.
         y : array-like of shape (T,)
             Numbers or strings; `unlabeled` where unknown.
+
+        Returns
+        -------
+        OutTreeClassifier
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If no label is known, or records cannot be used.
         """
         check_params(self)
         for name in ("model_", "_edges", "dropped_mass_"):
@@ -330,6 +340,16 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         """Return P(class) of each record as a new leaf below a training record, (n, C).
 
         Every row by itself, whatever other rows are there. O(n T (D + C)).
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, D)
+            New records.
+
+        Returns
+        -------
+        array of shape (n, C)
+            Probabilities of `classes_`.
         """
         check_is_fitted(self, "model_")
         X = coded_frame(self, X, reset=False)
@@ -354,7 +374,18 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         return np.concatenate(parts)
 
     def predict(self, X: Any) -> Any:
-        """Return the most probable class of each record as a new one, (n,)."""
+        """Return the most probable class of each record as a new one, (n,).
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, D)
+            New records.
+
+        Returns
+        -------
+        array of shape (n,)
+            Classes.
+        """
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 

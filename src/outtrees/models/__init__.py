@@ -47,6 +47,21 @@ MUTATIONS: dict[str, Callable[[], Mutation]] = {
 def make_mutation(mutation: str | Mutation) -> Mutation:
     """Return the mutation with that name and default options; a mutation is returned as it is.
 
+    Parameters
+    ----------
+    mutation : str or Mutation
+        A name in `MUTATIONS`, or a mutation.
+
+    Returns
+    -------
+    Mutation
+        Not fitted.
+
+    Raises
+    ------
+    ValueError
+        If the name is not known.
+
     Examples
     --------
     >>> make_mutation("parzen")

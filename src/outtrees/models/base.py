@@ -150,6 +150,13 @@ class Mutation(Change):
     A new model is a frozen dataclass that writes the methods that start with an underscore below;
     those with a body have a default that serves every model. `edge_marginals` may be a SciPy sparse
     array, of which products and sums are taken.
+
+    Examples
+    --------
+    >>> from outtrees.models import GaussianMutation
+    >>> mutation = GaussianMutation().start([[0.0], [1.0], [3.0]])
+    >>> isinstance(mutation, Mutation), mutation.n_features
+    (True, 1)
     """
 
     _word = "mutation"
@@ -290,7 +297,27 @@ class Mutation(Change):
     # What everybody calls ------------------------------------------------------------------
 
     def log_conditional(self, children: ArrayLike, parents: ArrayLike) -> Array:
-        """Return the matrix log p(child u | parent v), shape (n, m) [child, parent]."""
+        """Return the matrix log p(child u | parent v), shape (n, m) [child, parent].
+
+        Parameters
+        ----------
+        children : array-like of shape (n, D)
+            Records as children.
+        parents : array-like of shape (m, D)
+            Records as parents.
+
+        Returns
+        -------
+        array of shape (n, m)
+            Log-densities.
+
+        Examples
+        --------
+        >>> from outtrees.models import GaussianMutation
+        >>> X = [[0.0], [1.0], [3.0]]
+        >>> GaussianMutation().start(X).log_conditional(X, X).shape
+        (3, 3)
+        """
         children = self._checked(children, "children")
         return self._log_conditional(children, self._checked(parents, "parents"))
 
@@ -300,6 +327,20 @@ class Mutation(Change):
         The classes' densities come from X (T, D), with weights (T, C) for how much each of its
         records is of each class. They are held near that of all of X: few records of a class say
         little by themselves.
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+            Records that the classes' densities come from.
+        weights : array-like of shape (T, C)
+            How much each of them is of each class.
+        records : array-like of shape (n, D)
+            Records whose densities are asked for.
+
+        Returns
+        -------
+        array of shape (n, C)
+            Log-densities.
         """
         X = self._checked(X, "X")
         memberships = np.asarray(weights, dtype=np.float64)
@@ -312,11 +353,37 @@ class Mutation(Change):
         return self._log_by_class(X, memberships, self._checked(records, "records"))
 
     def sample(self, parents: ArrayLike, rng: Any = None) -> Array:
-        """Return one child for each row of parents, shape (n, D)."""
+        """Return one child for each row of parents, shape (n, D).
+
+        Parameters
+        ----------
+        parents : array-like of shape (n, D)
+            Records.
+        rng : int, Generator or None
+            For the draws.
+
+        Returns
+        -------
+        array of shape (n, D)
+            Children.
+        """
         return self._sample(self._checked(parents, "parents"), as_generator(rng))
 
     def sample_root(self, n: int, rng: Any = None) -> Array:
-        """Return n independent draws from the root's density, shape (n, D)."""
+        """Return n independent draws from the root's density, shape (n, D).
+
+        Parameters
+        ----------
+        n : int
+            The number of draws.
+        rng : int, Generator or None
+            For the draws.
+
+        Returns
+        -------
+        array of shape (n, D)
+            Records.
+        """
         self._require_started()
         return self._sample_root(int(n), as_generator(rng))
 
@@ -330,6 +397,20 @@ class Mutation(Change):
 
         `root_marginals` completes the picture for models that could use it; none here does,
         because the root keeps its start (see the class).
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+            Records.
+        edge_marginals : array-like of shape (T, T) [child, parent]
+            Weights W of pairs.
+        root_marginals : array-like of shape (T,), optional
+            Probabilities of being the root.
+
+        Returns
+        -------
+        Mutation
+            With new parameters.
         """
         X = self._checked(X, "X")
         weights = check_edge_marginals(edge_marginals, len(X), type(self).__name__)
@@ -342,7 +423,22 @@ class Mutation(Change):
         edge_marginals: ArrayLike,  # (T, T) [child, parent]
         root_marginals: ArrayLike | None = None,  # (T,)
     ) -> Array:
-        """Return the gradient of Σ W log p(x_u | x_v) + log_prior with respect to `params`."""
+        """Return the gradient of Σ W log p(x_u | x_v) + log_prior with respect to `params`.
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+            Records.
+        edge_marginals : array-like of shape (T, T) [child, parent]
+            Weights W of pairs.
+        root_marginals : array-like of shape (T,), optional
+            Probabilities of being the root.
+
+        Returns
+        -------
+        array of shape (P,)
+            Slopes.
+        """
         X = self._checked(X, "X")
         weights = check_edge_marginals(edge_marginals, len(X), type(self).__name__)
         self._check_root_marginals(root_marginals, len(X))
@@ -353,7 +449,20 @@ class Mutation(Change):
         X: ArrayLike,  # (T, D)
         edge_marginals: ArrayLike,  # (T, T) [child, parent]
     ) -> float:
-        """Return Σ W log p(x_u | x_v) + log_prior, which `refit` raises."""
+        """Return Σ W log p(x_u | x_v) + log_prior, which `refit` raises.
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+            Records.
+        edge_marginals : array-like of shape (T, T) [child, parent]
+            Weights W of pairs.
+
+        Returns
+        -------
+        float
+            In nats.
+        """
         X = self._checked(X, "X")
         return self._objective(X, check_edge_marginals(edge_marginals, len(X), type(self).__name__))
 
@@ -364,7 +473,18 @@ class Mutation(Change):
         return self._params()
 
     def with_params(self, params: ArrayLike) -> Self:
-        """Return the mutation with the conditional's parameters taken from a flat vector."""
+        """Return the mutation with the conditional's parameters taken from a flat vector.
+
+        Parameters
+        ----------
+        params : array-like of shape (P,)
+            As `params` gives them.
+
+        Returns
+        -------
+        Mutation
+            With these parameters.
+        """
         vector = np.asarray(params, dtype=np.float64)
         if vector.shape != (self.n_parameters,):
             raise ValueError(
@@ -391,6 +511,11 @@ class Mutation(Change):
         The density is with respect to the natural parameters (covariances, probabilities, rates),
         so its maximum does not depend on how `params` codes them. It is 0 if the prior has no
         strength, or if the parameters were given without `start`.
+
+        Returns
+        -------
+        float
+            In nats.
         """
         self._require_started()
         return float(self._log_prior())
@@ -418,7 +543,22 @@ class Mutation(Change):
         child: ArrayLike,  # (E,)
         parent: ArrayLike,  # (E,)
     ) -> Array:
-        """Return log p(x_child | x_parent) of listed pairs of records, (E,). O(E D)."""
+        """Return log p(x_child | x_parent) of listed pairs of records, (E,). O(E D).
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+            Records.
+        child : array-like of shape (E,)
+            Rows of children.
+        parent : array-like of shape (E,)
+            Rows of parents.
+
+        Returns
+        -------
+        array of shape (E,)
+            Log-densities.
+        """
         X = self._checked(X, "X")
         check_edges(child, parent, len(X), type(self).__name__)
         return self._log_edges(X, X, *(np.asarray(end, dtype=np.intp) for end in (child, parent)))
@@ -433,13 +573,46 @@ class Mutation(Change):
         """Return `refit` for weights of listed pairs; all others have none.
 
         O(E D) for sums, and memory for some vectors of length E and matrices (T, D).
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+            Records.
+        child : array-like of shape (E,)
+            Rows of children.
+        parent : array-like of shape (E,)
+            Rows of parents.
+        weight : array-like of shape (E,)
+            Weights of pairs.
+
+        Returns
+        -------
+        Mutation
+            With new parameters.
         """
         return self._refit_split(*self._split(X, child, parent, weight))
 
     def gradient_edges(
         self, X: ArrayLike, child: ArrayLike, parent: ArrayLike, weight: ArrayLike
     ) -> Array:
-        """Return `gradient` for weights of listed pairs; all others have none."""
+        """Return `gradient` for weights of listed pairs; all others have none.
+
+        Parameters
+        ----------
+        X : array-like of shape (T, D)
+            Records.
+        child : array-like of shape (E,)
+            Rows of children.
+        parent : array-like of shape (E,)
+            Rows of parents.
+        weight : array-like of shape (E,)
+            Weights of pairs.
+
+        Returns
+        -------
+        array of shape (P,)
+            Slopes.
+        """
         return self._gradient_split(*self._split(X, child, parent, weight))
 
     def _split(

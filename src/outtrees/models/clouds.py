@@ -323,7 +323,20 @@ class CloudsMutation(Mutation):
 
     @classmethod
     def given(cls, draws: Sequence[Draw], X: Array) -> CloudsMutation:
-        """Return the average over these draws of partitions of the records X (T, D), centred."""
+        """Return the average over these draws of partitions of the records X (T, D), centred.
+
+        Parameters
+        ----------
+        draws : sequence of Draw
+            Partitions of the records.
+        X : array of shape (T, D)
+            The records.
+
+        Returns
+        -------
+        CloudsMutation
+            With parameters.
+        """
         parts = zip(*(_predictive(X, draw) for draw in draws), strict=True)
         log_weights, dof, means, factors = (np.concatenate(part) for part in parts)
         log_weights = log_weights - np.log(len(draws))

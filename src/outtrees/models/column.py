@@ -419,7 +419,18 @@ class ColumnMutation(Mutation):
         return None if self.kernel.states(np.zeros((1, 1))) is None else "tables"
 
     def on_states(self, values: Array) -> Self:
-        """Return the same for cells that are positions in the kernel's states of a column."""
+        """Return the same for cells that are positions in the kernel's states of a column.
+
+        Parameters
+        ----------
+        values : array of shape (T, 1)
+            The column.
+
+        Returns
+        -------
+        ColumnMutation
+            For codes.
+        """
         found = self.kernel.states(values)
         if found is None:
             raise ValueError(f"{type(self.kernel).__name__} cannot sum over hidden cells.")

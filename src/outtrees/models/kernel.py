@@ -171,11 +171,33 @@ class KernelMutation(Mutation):
         return np.diag(self.mutation_cov)
 
     def features(self, X: Array) -> Array:
-        """Return the features of records as parents, shape (n, k)."""
+        """Return the features of records as parents, shape (n, k).
+
+        Parameters
+        ----------
+        X : array of shape (n, D)
+            Records.
+
+        Returns
+        -------
+        array of shape (n, k)
+            Features.
+        """
         return self._kernel(X, self.landmarks) @ self.basis
 
     def means(self, parents: Array) -> Array:
-        """Return the mean of each parent's children, shape (n, D)."""
+        """Return the mean of each parent's children, shape (n, D).
+
+        Parameters
+        ----------
+        parents : array of shape (n, D)
+            Records.
+
+        Returns
+        -------
+        array of shape (n, D)
+            Means of their children.
+        """
         return self.features(parents) @ self.feature_weights + self.offset
 
     def _kernel(self, X: Array, Z: Array) -> Array:

@@ -274,6 +274,11 @@ class GaussianMutation(Mutation):
         child = A parent + b + noise, read backwards, is parent = A⁻¹ child − A⁻¹ b − A⁻¹ noise.
         From records alone the direction of descent is hard to see, so near a maximum of the
         likelihood there is often a second one at the turned parameters: a start worth trying.
+
+        Returns
+        -------
+        GaussianMutation or None
+            The mutation read backwards.
         """
         if self.transition in ("identity", "zero"):
             return None

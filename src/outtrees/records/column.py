@@ -102,7 +102,18 @@ class Column:
         return int(self.missing.sum())
 
     def take(self, rows: Any) -> Self:
-        """Return the column of these records only; the levels stay."""
+        """Return the column of these records only; the levels stay.
+
+        Parameters
+        ----------
+        rows : array of int or bool
+            Positions, or a mask.
+
+        Returns
+        -------
+        Column
+            These cells.
+        """
         rows = np.asarray(rows)
         return replace(
             self,

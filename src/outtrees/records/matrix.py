@@ -32,10 +32,38 @@ def read_matrix(
     empty cells are allowed on the diagonal, and become 0. If ``unknown``, other cells may be empty
     or NA as well, and become NaN: distances that were not measured.
 
+    Parameters
+    ----------
+    path : path
+        A CSV or TSV file, plain or gzip.
+    encoding : str
+        Of its text.
+    max_bytes : int
+        Larger files are refused.
+    unknown : bool
+        Whether cells beside the diagonal may be empty.
+
+    Returns
+    -------
+    ids : tuple of str
+        Identities.
+    matrix : array of shape (T, T)
+        Numbers.
+
     Raises
     ------
     RecordsError
         If the matrix is not square, the names differ, or a cell is no number.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/distances.csv", "w") as file:
+    ...         print("id,a,b", "a,,2", "b,2,", sep=chr(10), file=file)
+    ...     read_matrix(f"{folder}/distances.csv")[1]
+    array([[0., 2.],
+           [2., 0.]])
     """
     source = read_source(path, max_bytes)
     header, rows, lines = delimited_rows(source, encoding)

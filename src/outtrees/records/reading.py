@@ -111,6 +111,18 @@ def read_records(
     max_bytes : int
         Larger files, packed or unpacked, are refused.
 
+    Returns
+    -------
+    Records
+        Identities and columns.
+
+    Raises
+    ------
+    RecordsError
+        One line that names file, line, column and remedy.
+    FileNotFoundError
+        If there is no such file.
+
     Notes
     -----
     The kind of a column that is not named in `kinds`; the first rule that fits decides, and
@@ -136,13 +148,6 @@ def read_records(
     `Ancestry` then leaves out what would count twice: see `outtrees.records.evidence.as_evidence`.
 
     Labels and groups are never guessed. Everything is one pass over the cells, O(cells).
-
-    Raises
-    ------
-    RecordsError
-        One line that names file, line, column and remedy.
-    FileNotFoundError
-        If there is no such file.
 
     Examples
     --------

@@ -78,7 +78,23 @@ class Records:
         return len(self.ids)
 
     def column(self, name: str) -> Column:
-        """Return the column of that name."""
+        """Return the column of that name.
+
+        Parameters
+        ----------
+        name : str
+            The name of a column.
+
+        Returns
+        -------
+        Column
+            Its cells.
+
+        Raises
+        ------
+        KeyError
+            If there is no such column.
+        """
         for column in self.columns:
             if column.name == name:
                 return column
@@ -89,6 +105,16 @@ class Records:
         """Return these records only, in this order; rows are positions or a mask.
 
         What is known of a parent that is not taken is forgotten.
+
+        Parameters
+        ----------
+        rows : array of int or bool
+            Positions, or a mask.
+
+        Returns
+        -------
+        Records
+            These records.
         """
         rows = np.asarray(rows)
         if rows.dtype == bool:
@@ -109,7 +135,13 @@ class Records:
         )
 
     def describe(self) -> str:
-        """Return an aligned table of the columns, their kinds, and why they have them."""
+        """Return an aligned table of the columns, their kinds, and why they have them.
+
+        Returns
+        -------
+        str
+            The table; the first line counts the records.
+        """
         lines = [("column", "kind", "values", "missing", "why this kind")]
         for name, role, reason in self.roles:
             values, missing = self._role_summary(role)

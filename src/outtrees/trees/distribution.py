@@ -31,14 +31,42 @@ SparseArray = Any  # SciPy's sparse arrays and matrices have no common type to n
 
 
 class Tree(NamedTuple):
-    """One out-tree and its log-probability."""
+    """One out-tree and its log-probability.
+
+    Parameters
+    ----------
+    parents : array of shape (T,)
+        −1 at roots.
+    log_prob : float
+        In nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(OutTreeDistribution(np.log([[1.0, 1.0], [3.0, 1.0]])).mode().log_prob, 3)
+    -0.288
+    """
 
     parents: Ints  # (T,), −1 at a root
     log_prob: float
 
 
 class Consensus(NamedTuple):
-    """One out-tree and how many of its T parents are expected to be right."""
+    """One out-tree and how many of its T parents are expected to be right.
+
+    Parameters
+    ----------
+    parents : array of shape (T,)
+        −1 at roots.
+    expected_right : float
+        Out of T.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> OutTreeDistribution(np.log([[1.0, 1.0], [3.0, 1.0]])).consensus()
+    Consensus(parents=array([-1,  0]), expected_right=1.5)
+    """
 
     parents: Ints  # (T,), −1 at a root
     expected_right: float
@@ -221,6 +249,22 @@ class OutTreeDistribution:
         ``edge_marginals`` (B, T, T), ``root_marginals`` (B, T), ``entropy`` (B,), ``sample(n)``
         (B, n, T), ``mode()``. For all else, ``batch[b]`` is an `OutTreeDistribution`.
 
+        Parameters
+        ----------
+        log_beta : array of shape (B, T, T) [problem, child, parent]
+            Log-weights of edges.
+        log_root : array of shape (B, T), optional
+            Log-weights of roots.
+        lengths : array of shape (B,), optional
+            The number of records of each problem.
+        roots : {"single", "any"}
+            As in the class.
+
+        Returns
+        -------
+        OutTreeBatch
+            The distributions.
+
         Examples
         --------
         >>> import numpy as np
@@ -337,6 +381,11 @@ class OutTreeDistribution:
         circle) the roots of 2,000 drawn trees are counted, always the same ones: each probability
         then has a standard error of up to 0.011.
 
+        Returns
+        -------
+        array of shape (T + 1,)
+            Probabilities.
+
         Examples
         --------
         >>> import numpy as np
@@ -352,6 +401,22 @@ class OutTreeDistribution:
         """Return the expected sum over a tree's edges of values in the form of ``log_weight``.
 
         Roots contribute nothing; the diagonal of a matrix is ignored.
+
+        Parameters
+        ----------
+        values : array-like of shape (T, T) [child, parent], or (E,) for listed edges
+            What each edge contributes.
+
+        Returns
+        -------
+        float
+            The expectation.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> OutTreeDistribution(np.zeros((3, 3))).expectation(np.ones((3, 3)))  # edges of a tree
+        2.0
         """
         return self._edges.expected(self.edge_marginals, values)
 
@@ -361,6 +426,22 @@ class OutTreeDistribution:
         """Log-probability of one tree (T,) or of several (n, T); −inf for what is no such tree.
 
         ``parents[u]`` is u's parent, −1 at a root.
+
+        Parameters
+        ----------
+        parents : array-like of shape (T,) or (n, T)
+            Trees.
+
+        Returns
+        -------
+        float or array of shape (n,)
+            Log-probabilities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> np.exp(OutTreeDistribution(np.zeros((3, 3))).log_prob([-1, 0, 1])).round(3)  # 1 of 9
+        np.float64(0.111)
         """
         array = check_parents(parents, self.n_records)
         trees = np.atleast_2d(array)
@@ -378,6 +459,18 @@ class OutTreeDistribution:
         All pairs: O(T²) per tree at most, whatever the weights; random walks are made only where
         they are short on average.
 
+        Parameters
+        ----------
+        n : int
+            The number of trees.
+        random_state : int, Generator or None
+            For the draws.
+
+        Returns
+        -------
+        array of shape (n, T)
+            Parents, −1 at roots.
+
         Examples
         --------
         >>> import numpy as np
@@ -392,6 +485,17 @@ class OutTreeDistribution:
 
         Chu–Liu/Edmonds, O(T²) or O(E log T); the tree's weight is checked against the upper bound
         that the algorithm's own dual solution puts on every tree.
+
+        Returns
+        -------
+        Tree
+            The tree and its log-probability.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> OutTreeDistribution(np.log([[1.0, 1.0], [3.0, 1.0]])).mode().parents
+        array([-1,  0])
         """
         parents = self._engine.mode()
         return Tree(parents, self._log_prob(parents))
@@ -401,6 +505,23 @@ class OutTreeDistribution:
 
         On a list that is summed sparsely: O(E log T) time, and as much again for each tree in the
         component where it differs; memory O(E + k T).
+
+        Parameters
+        ----------
+        k : int
+            The number of trees.
+
+        Returns
+        -------
+        list of Tree
+            The most probable first.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> trees = OutTreeDistribution(np.log([[1.0, 1.0], [3.0, 1.0]])).best(5)
+        >>> [tree.parents.tolist() for tree in trees]
+        [[-1, 0], [1, -1]]
         """
         found = self._engine.best(as_count("k", k, 1))
         trees = [Tree(parents, self._log_prob(parents)) for parents in found]
@@ -412,6 +533,17 @@ class OutTreeDistribution:
 
         It maximises Σ_u P(u's parent is the one in the tree), a root counting as right where the
         record is a root; out of T.
+
+        Returns
+        -------
+        Consensus
+            The tree, and how many of its parents are expected to be right.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> OutTreeDistribution(np.log([[1.0, 1.0], [3.0, 1.0]])).consensus().expected_right
+        1.5
         """
         return Consensus(*self._engine.consensus())
 
@@ -429,6 +561,25 @@ class OutTreeDistribution:
         does not descend from w (w = −1: u is no root); ``root=r``: r is a root. The probability of
         what is known is exp(result.log_z − self.log_z).
 
+        Parameters
+        ----------
+        parent : mapping of int to int, optional
+            Known parents.
+        not_parent : iterable of (int, int)
+            Excluded pairs of child and parent.
+        root : int, optional
+            A known root.
+
+        Returns
+        -------
+        OutTreeDistribution
+            Over the trees that remain.
+
+        Raises
+        ------
+        NoSpanningTreeError
+            If none remains.
+
         Examples
         --------
         >>> import numpy as np
@@ -439,7 +590,26 @@ class OutTreeDistribution:
         return self._with(*condition(self._edges, parent, not_parent, root), self.roots)
 
     def kl(self, other: OutTreeDistribution) -> float:
-        """Return the Kullback–Leibler divergence KL(self ‖ other) in nats; inf where due."""
+        """Return the Kullback–Leibler divergence KL(self ‖ other) in nats; inf where due.
+
+        Parameters
+        ----------
+        other : OutTreeDistribution
+            Over trees of as many records.
+
+        Returns
+        -------
+        float
+            The divergence.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> even = OutTreeDistribution(np.zeros((2, 2)))
+        >>> odd = OutTreeDistribution(np.log([[1.0, 1.0], [3.0, 1.0]]))
+        >>> round(odd.kl(even), 3)
+        0.131
+        """
         if not isinstance(other, OutTreeDistribution):
             raise ValueError(f"kl compares with another OutTreeDistribution; got {other!r}")
         if (other.n_records, other.roots) != (self.n_records, self.roots):

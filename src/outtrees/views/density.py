@@ -40,6 +40,16 @@ def plot_density(
     show_tree : bool
         Whether the edges of the consensus tree are drawn; it costs O(T³).
 
+    Returns
+    -------
+    matplotlib Axes
+        Those drawn on.
+
+    Raises
+    ------
+    ValueError
+        If there are more than two columns.
+
     Examples
     --------
     >>> from outtrees import OutTreeDensity
@@ -107,6 +117,16 @@ def plot_density_3d(
     show_tree : bool
         Whether the edges of the consensus tree are drawn; it costs O(T³).
 
+    Returns
+    -------
+    matplotlib Axes3D
+        Those drawn on.
+
+    Raises
+    ------
+    ValueError
+        If there are not three columns, or the axes are flat.
+
     Examples
     --------
     >>> from outtrees import OutTreeDensity
@@ -172,6 +192,23 @@ def wall_densities(estimator: Any, grids: list[NDArray[np.float64]]) -> list[NDA
 def plot_log_likelihoods(values: ArrayLike, *, ax: Any = None) -> Any:
     """Draw the log-likelihood of each iteration of a fit; return the axes.
 
+    Parameters
+    ----------
+    values : array-like of float
+        The log-likelihood after each iteration.
+    ax : matplotlib Axes, optional
+        By default the current axes of pyplot if they are empty, else those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        Those drawn on.
+
+    Raises
+    ------
+    ValueError
+        If the values are not one number for each iteration.
+
     Examples
     --------
     >>> plot_log_likelihoods([-30.0, -21.0, -20.5]).get_xlabel()
@@ -192,6 +229,18 @@ def plot_log_likelihoods(values: ArrayLike, *, ax: Any = None) -> Any:
 
 def plot_trace(estimator: Any, ax: Any = None) -> Any:
     """Draw the penalised log-likelihood against the steps of the fit; return the axes.
+
+    Parameters
+    ----------
+    estimator : OutTreeDensity
+        A fitted one.
+    ax : matplotlib Axes, optional
+        By default the current axes of pyplot if they are empty, else those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        Those drawn on.
 
     Examples
     --------

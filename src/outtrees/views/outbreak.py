@@ -54,6 +54,7 @@ def plot_epicurve(
     Returns
     -------
     matplotlib Axes
+        Those drawn on.
 
     Raises
     ------
@@ -172,6 +173,7 @@ def plot_map(
     Returns
     -------
     matplotlib Axes
+        Those drawn on.
 
     Raises
     ------

@@ -64,6 +64,7 @@ def plot_tree(
     Returns
     -------
     matplotlib Axes
+        Those drawn on.
 
     Examples
     --------
@@ -161,6 +162,7 @@ def plot_support(
     Returns
     -------
     matplotlib Axes
+        Those drawn on.
 
     Raises
     ------
@@ -221,6 +223,20 @@ def parent_table(
 
     The parent of a root is the empty string. Supports are exact, given the weights.
 
+    Parameters
+    ----------
+    dist : OutTreeDistribution
+        The trees.
+    names : sequence of str, optional
+        Of the records; by default their numbers.
+    min_support : float
+        Parents with less support are left out.
+
+    Returns
+    -------
+    list of (str, str, float)
+        Child, parent and support.
+
     Examples
     --------
     >>> dist = OutTreeDistribution(np.log([[1.0, 1.0], [3.0, 1.0]]))
@@ -268,6 +284,7 @@ def plot_parents(
     Returns
     -------
     matplotlib Axes
+        Those drawn on.
 
     Raises
     ------
