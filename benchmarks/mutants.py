@@ -58,7 +58,7 @@ CONTROLS = [  # a compiled function and a plain one
     ("outtrees/trees/limited_sum_kernels.py", "sum_subsets"),
     ("outtrees/inference/messages.py", "pass_messages"),
 ]
-SECONDS = 30.0  # beside ten times what the tests take; longer is an endless loop, and noticed
+SECONDS = 30.0  # beside four times what the tests take; longer is an endless loop, and noticed
 
 
 class Edit:
@@ -366,15 +366,15 @@ def noticed(edit: Edit, tests: dict[str, Any]) -> bool:
         return sum(tests[name]["seconds"] for name in names)
 
     few = chosen[:FIRST]
-    if fails(edit, few, False, SECONDS + 10 * took(few)):
+    if fails(edit, few, False, SECONDS + 4 * took(few)):
         return True
     files = {name.split("::")[0] for name in chosen}
     rest = {name: test for name, test in tests.items() if name.split("::")[0] in files}
     if took(rest) <= MOST:  # what they share may be made in one test and looked at in another
-        return fails(edit, chosen, True, SECONDS + 10 * took(rest))
+        return fails(edit, chosen, True, SECONDS + 4 * took(rest))
     while took(chosen) > MOST:
         chosen.pop()
-    return fails(edit, chosen, False, SECONDS + 10 * took(chosen))
+    return fails(edit, chosen, False, SECONDS + 4 * took(chosen))
 
 
 def control(tests: dict[str, Any]) -> None:

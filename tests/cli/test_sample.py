@@ -32,3 +32,11 @@ def test_sample_is_that_of_the_estimator(outtrees, model, tmp_path):
 
 def test_sample_to_a_folder_that_is_not_there(refused, model, tmp_path):
     assert "no such folder" in refused("sample", model, "--out", tmp_path / "a" / "b", code=3)
+
+
+def test_more_records_than_memory(refused, model):
+    """Refused before anything is drawn, however many they are."""
+    for n in (10**12, 10**30):
+        said = refused("sample", model, "-n", n, code=4)
+        assert f"{n:,} new records need about" in said
+        assert "Draw fewer with -n" in said

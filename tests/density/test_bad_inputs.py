@@ -54,6 +54,11 @@ REFUSED = {
         TypeError,
         r"^column 1, row 0: float\(\) argument must be",
     ),
+    "huge integer": (
+        np.array([[1.0, 10**400], [2.0, 3.0]], dtype=object),
+        ValueError,
+        r"^column 1, row 0: numbers must be below 1.8e308; got one of 401 digits",
+    ),
     "sparse": (scipy.sparse.csr_array(GOOD), TypeError, "Sparse data was passed for X"),
     "ragged": (
         [[1.0, 2.0], [3.0, 4.0], [1.0]],

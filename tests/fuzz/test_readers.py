@@ -31,6 +31,9 @@ from outtrees.errors import ModelFileError, RecordsError
 from outtrees.io import load, save, to_csv, to_graphml, to_newick, to_nexus
 from outtrees.records import read_records
 from outtrees.records.reading import read_cells
+from outtrees.views.report import report_html
+from outtrees.views.report_data import ReportColumn, ReportEdge
+from views.report_cases import Page, small
 
 NEXUS = b"""#NEXUS
 [a comment] begin taxa; dimensions ntax=2; taxlabels x 'y z'; end;
@@ -266,6 +269,35 @@ def test_trees(names):
     dendropy.TreeList.get(data=nexus, schema="nexus", suppress_internal_node_taxa=True)
     graph = networkx.parse_graphml(graphml)
     assert (len(graph), graph.number_of_edges()) == (len(names), len(names) - 1)
+
+
+wild = hostile | st.sampled_from(
+    ["<img src=x onerror=alert(1)>", "-->", "]]>", "&lt;", "@@DATA@@", "@@SCRIPT@@", "${a}", "`"]
+)
+
+
+@fuzzed(st.lists(wild, min_size=8, max_size=8, unique=True), wild, wild, examples=15)
+def test_report(names, one, other):
+    """No text of the data becomes an element, an attribute or a control character of the page."""
+    edges = [ReportEdge(e.child, e.parent, e.support, (0.5,)) for e in small().edges]
+    data = small(
+        title=one,
+        ids=names,
+        columns=[ReportColumn(other, "categorical", names, names)],
+        edges=edges,
+        evidence_names=[one],
+        parameters=[other],
+        warnings=[one],
+        provenance={other: one},
+    )
+    calm, page = Page(report_html(small(warnings=["w"]))), Page(report_html(data))
+    assert sorted(set(page.tags)) == sorted(set(calm.tags))
+    assert page.tags.count("script") == calm.tags.count("script")
+    assert {a[:2] for a in page.attributes} == {a[:2] for a in calm.attributes}
+    embedded = page.blocks[1][1]
+    assert not set("<>&") & set(embedded)
+    assert len(json.loads(embedded)["ids"]) == len(names)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.text)
 
 
 # Command lines ----------------------------------------------------------------------------------

@@ -128,3 +128,16 @@ def test_progress_is_told():
 def test_refusals(name, value):
     with pytest.raises(ValueError, match=f"{name} of .* must be an integer of at least "):
         alternate(0.0, *ar1(0.5), **{name: value})
+
+
+def test_one_chain_has_the_error_of_its_batches():
+    chains = alternate(0.0, *ar1(0.0), 1, 400, 0, random_state=0)
+    assert chains.standard_error[0] == pytest.approx(1 / np.sqrt(400), rel=0.6)
+
+
+def test_what_is_always_zero_has_converged():
+    def draw_hidden(parents, state, rng):
+        return state, np.zeros(2)
+
+    chains = alternate(0.0, ar1(0.0)[0], draw_hidden, 2, 20, 0, random_state=0)
+    np.testing.assert_array_equal(chains.r_hat, 1.0)

@@ -350,3 +350,22 @@ def test_a_kernel_posterior_doubts_what_it_has_not_seen():
     q = q.update(X, np.eye(40, k=-1) * (np.arange(40) < 20))  # edges among the first half alone
     seen, unseen = q.log_predictive(q.mean().means(X), X).diagonal()[[5, 35]]
     assert seen > unseen + 1.0
+
+
+@pytest.mark.parametrize("transition", ["full", "identity", "zero"])
+def test_edges_that_follow_parameters_exactly(transition):
+    """Against edges whose moments are those of the parameters, far from the prior's centre."""
+    rng = np.random.default_rng(0)
+    posterior = GaussianPosterior(transition=transition, fit_offset=True).start(REALS)
+    A = {"full": np.array([[0.8, 0.1], [-0.2, 0.5]]), "identity": np.eye(2)}.get(
+        transition, np.zeros((2, 2))
+    )
+    offset, parents = np.array([0.5, -2.0]), rng.normal([9.0, 4.0], size=(30, 2))
+    design = np.column_stack([parents, np.ones(30)])
+    noise = rng.normal(size=(30, 2))
+    noise -= design @ np.linalg.lstsq(design, noise)[0]
+    moments = parents.mean(axis=0), np.cov(parents.T, bias=True)
+    found = posterior.at(A, offset, noise.T @ noise / 30, moments, 30.0)
+    children = parents @ A.T + offset + noise
+    expected = posterior._statistics_of(children, parents, np.eye(30))
+    np.testing.assert_allclose(found.statistics_, expected, atol=1e-9)

@@ -20,6 +20,7 @@ from outtrees.models import (
     PoissonMutation,
     ProductMutation,
 )
+from outtrees.models.kernel import _basis
 
 
 @pytest.fixture
@@ -207,3 +208,25 @@ def test_stationary_start_keeps_the_iid_gaussian(X):
     assert 0.5 < A[0, 0] < 1
     np.testing.assert_allclose(A @ started.root_mean + started.offset, started.root_mean)
     np.testing.assert_allclose(A @ started.root_cov @ A.T + started.mutation_cov, started.root_cov)
+
+
+def test_one_landmark_is_scaled_by_its_root():
+    np.testing.assert_allclose(_basis(np.array([[4.0]])), [[0.5]])
+
+
+def test_products_with_several_components_are_not_distances(X):
+    """Their weights are sums, which no single distance ranks."""
+    mixed = MixtureMutation(n_iid=0, n_local=2).start(X[:, :1], 0)
+    product = ProductMutation([(mixed, [0]), (GaussianMutation(), [1])]).start(X[:, :2], 0)
+    assert mixed._embeddings(X[:, :1], X[:, :1]) is not None
+    assert product._embeddings(X[:, :2], X[:, :2]) is None
+    plain = ProductMutation([(GaussianMutation(), [0]), (GaussianMutation(), [1])])
+    assert len(plain.start(X[:, :2], 0)._embeddings(X[:, :2], X[:, :2])) == 1
+
+
+@pytest.mark.parametrize("transition", ["full", "identity"])
+@pytest.mark.parametrize("fit_offset", [True, False])
+def test_the_free_parameters_have_names(X, transition, fit_offset):
+    mutation = GaussianMutation(transition=transition, fit_offset=fit_offset).start(X)
+    expected = ["transition_matrix"] * (transition == "full") + ["offset"] * fit_offset
+    assert list(mutation._named()) == [*expected, "mutation_cov"]

@@ -440,3 +440,21 @@ def test_roots_of_many_records_are_counted_in_drawn_trees(method, monkeypatch):
     np.testing.assert_array_equal(drawn, trees.number_of_roots())
     spread = np.sqrt(exact * (1 - exact) / 2000)
     assert (np.abs(drawn - exact) < 5 * spread + 1e-3).all()
+
+
+def test_roots_of_a_component_in_range_beside_one_beyond_it():
+    """Records 0 to 2 hold the root; below them three whose weights leave the range of doubles."""
+    rng = np.random.default_rng(0)
+    log_beta = np.full((6, 6), -np.inf)
+    log_beta[:3, :3] = rng.normal(size=(3, 3))
+    log_beta[3:, 3:] = 900.0 * rng.normal(size=(3, 3))
+    log_beta[3, 0] = -2000.0
+    np.fill_diagonal(log_beta, -np.inf)
+    child, parent = np.nonzero(log_beta > -np.inf)
+    log_root = rng.normal(size=6)
+    fast = Sparse(child, parent, log_beta[child, parent], log_root, roots="single")
+    bad = fast._engine._solution.narrow.bad
+    assert bad.any()
+    assert not bad.all()
+    slow = EnumeratedDistribution(log_beta, log_root, "single")
+    np.testing.assert_allclose(fast.log_z_rooted[:3], slow.log_z_rooted[:3], rtol=1e-12)

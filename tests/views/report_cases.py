@@ -1,5 +1,8 @@
 """Reports with known content, for the tests of the page and of the browser."""
 
+import json
+from html.parser import HTMLParser
+
 import numpy as np
 
 from outtrees.views.report_data import ReportColumn, ReportData, ReportEdge
@@ -81,3 +84,29 @@ def hostile():
         warnings=[HOSTILE, REVERSED],
         provenance={HOSTILE: HOSTILE, "\"'><script>alert(2)</script>": LONG},
     )
+
+
+class Page(HTMLParser):
+    """The elements of a page and the text of its scripts and styles, as a browser reads them."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.blocks, self.text = [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attrs]
+        self.inside = tag
+
+    def handle_data(self, data):
+        if self.tags and self.inside in ("script", "style"):
+            self.blocks.append((self.inside, data))
+        else:
+            self.text += data
+
+    def handle_endtag(self, tag):
+        self.inside = None
+
+    def embedded(self):
+        return json.loads(self.blocks[1][1])

@@ -2,10 +2,8 @@
 
 import base64
 import hashlib
-import json
 import os
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -21,35 +19,9 @@ from outtrees.views.report_data import (
     page_data,
     visible,
 )
-from views.report_cases import HOSTILE, LONG, big, hostile, make_report, small
+from views.report_cases import HOSTILE, LONG, Page, big, hostile, make_report, small
 
 ASSETS = Path(report_module.__file__).parent / "assets"
-
-
-class Page(HTMLParser):
-    """The elements of a page and the text of its scripts and styles, as a browser reads them."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.attributes, self.blocks, self.text = [], [], [], ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, *pair) for pair in attrs]
-        self.inside = tag
-
-    def handle_data(self, data):
-        if self.tags and self.inside in ("script", "style"):
-            self.blocks.append((self.inside, data))
-        else:
-            self.text += data
-
-    def handle_endtag(self, tag):
-        self.inside = None
-
-    def embedded(self):
-        return json.loads(self.blocks[1][1])
 
 
 def test_only_the_pages_own_code_may_run():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import click
@@ -44,16 +45,18 @@ def command(**options: Any) -> None:
             )
         model = load(options["model"], max_bytes=options["max_bytes"])
         if hasattr(model, "simulate"):
-            with sound_model(options["model"], model):
-                table = dict(_simulated(model, options))
+            draw = _simulated
         elif hasattr(model, "sample") and hasattr(model, "n_features_in_"):
-            with sound_model(options["model"], model):
-                table = _sampled(model, options)
+            draw = _sampled
         else:
             raise CommandError(
                 f"{options['model']!r} holds {type(model).__name__}, from which no population "
                 "can be drawn; name a model of 'outtrees density' or 'outtrees ancestry'"
             )
+        with sound_model(options["model"], model):
+            with warnings.catch_warnings(action="ignore"):  # the draw that counts says them too
+                _check_size(draw(model, {**options, "n": 1}), options["n"])
+            table = draw(model, options)
         screen.summary["records"] = options["n"]
         if options["out"] is not None:
             write_csv(options["out"], table)
@@ -66,14 +69,27 @@ def command(**options: Any) -> None:
         screen.finish()
 
 
-def _simulated(model: Any, options: dict[str, Any]) -> Any:
+def _check_size(one: dict[str, list[Any]], n: int) -> None:
+    """Refuse more records than fit into memory, by the size of one."""
+    from outtrees._common.memory import check_memory
+
+    # A cell is a number in an array, an object in a list, and text with its separator.
+    size = sum(len(str(column[0])) + 120 for column in one.values())
+    check_memory(
+        f"{n:,} new records need",
+        n * size,
+        "Draw fewer with -n, in several runs.",
+    )
+
+
+def _simulated(model: Any, options: dict[str, Any]) -> dict[str, list[Any]]:
     import inspect
 
     # The seed goes where the estimator takes it.
     if "random_state" in inspect.signature(model.simulate).parameters:
-        return model.simulate(options["n"], random_state=options["seed"])
+        return dict(model.simulate(options["n"], random_state=options["seed"]))
     model.random_state = options["seed"]
-    return model.simulate(options["n"])
+    return dict(model.simulate(options["n"]))
 
 
 def _sampled(model: Any, options: dict[str, Any]) -> dict[str, list[Any]]:

@@ -70,7 +70,7 @@ def check_records(
             ensure_all_finite="allow-nan" if allows_missing else True,
             ensure_min_samples=2 if reset else 1,
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         better = _explained(X, error)
         if better is None:
             raise
@@ -130,6 +130,11 @@ def _explained(X: Any, error: Exception) -> Exception | None:
                 )
             except TypeError as reason:
                 return TypeError(f"column {name!r}, row {row}: {reason}")
+            except OverflowError:
+                return ValueError(
+                    f"column {name!r}, row {row}: numbers must be below 1.8e308; got one of "
+                    f"{len(str(cell))} digits; divide the column or drop it"
+                )
     return None
 
 

@@ -221,3 +221,15 @@ def test_the_scale_of_a_column_does_not_matter():
         shifted = kernel.log_steps(pairs, 1) + np.log(scale)
         reference = shifted if reference is None else reference
         np.testing.assert_allclose(shifted, reference, rtol=1e-5)  # where a climb stops
+
+
+def test_the_prior_of_a_spread_is_log_normal():
+    """Cholesky logs with a standard deviation of 2, what is beside them with one of 30."""
+    column = np.random.default_rng(1).normal(size=(15, 2))
+    kernel = Drift().start(column)
+    moved = kernel.with_params(np.array([0.7, 5.0, -1.1, *kernel.params[3:]]))
+    expected = stats.norm(scale=[2.0, 30.0, 2.0]).logpdf([0.7, 5.0, -1.1]) - stats.norm(
+        scale=[2.0, 30.0, 2.0]
+    ).logpdf(0.0)
+    at_zero = kernel.with_params(np.array([0.0, 0.0, 0.0, *kernel.params[3:]]))
+    assert moved.log_prior() - at_zero.log_prior() == pytest.approx(expected.sum(), abs=1e-9)

@@ -9,7 +9,8 @@ from scipy.stats import gamma
 from outtrees import Ancestry
 from outtrees.ancestry.learning import _problem_of
 from outtrees.models.columns import Lineage, Transmission, TransmittedSequence
-from outtrees.models.columns.transmission import sequence_cells
+from outtrees.models.columns.transmission import _growth, sequence_cells
+from outtrees.models.columns.unknown_sites import UnknownSites
 
 GIVEN = {"generation_mean": 5.0, "generation_sd": 2.0, "delay_mean": 4.0, "delay_sd": 1.5}
 
@@ -201,3 +202,16 @@ def test_laws_of_slow_diseases_are_not_cut_short(generation, delay):
     left = np.exp(laws.log_left)
     times = np.arange(len(left)) * laws.step
     assert left @ times / left.sum() == pytest.approx(delay, rel=0.01)
+
+
+def test_few_dates_and_equal_dates_show_no_growth():
+    rising = np.array([0.0, 4.0, 6.0, 7.0, 7.5, 8.0])
+    assert _growth(rising, 0.0, 8.0) > 0.1
+    assert _growth(rising[:4], 0.0, 7.0) == 0.0
+    assert _growth(np.full(6, 3.0), 3.0, 0.0) == 0.0
+
+
+def test_every_unread_site_gets_a_letter():
+    codes = np.array([[255, 1], [2, 1], [2, 255], [2, 3]], dtype=np.uint8)
+    rows, sites, letters = UnknownSites(codes, 4, 10).most_voted()
+    assert list(zip(rows, sites, letters, strict=True)) == [(0, 0, 2), (2, 1, 1)]

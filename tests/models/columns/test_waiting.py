@@ -410,3 +410,20 @@ def test_the_longest_wait_of_a_table_is_its_end():
 def test_unknown_laws_are_refused():
     with pytest.raises(ValueError, match=r"law must be one of 'gamma', .*got 'normal'.*Choose one"):
         Waiting(law="normal")
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.0])
+def test_quick_waits_are_those_of_pairs_of_dates(unit):
+    """At every half unit, or at 2,000 times where dates are not rounded."""
+    dates = np.array([0.0, 3.0, 9.0]) + (0.0 if unit else 0.25)
+    values = np.column_stack([dates, dates, np.zeros(3), np.zeros(3)])
+    kernel = replace(Waiting(mean=4.0, sd=2.0).start(values), unit=unit)
+    gaps = kernel.quick(values, 1, 0.0)
+    longest = kernel.longest(1, 30.0)
+    assert gaps.step == (0.5 if unit else pytest.approx(longest / 2000))
+    assert gaps.closed.shape[1] == int(np.ceil(longest / gaps.step)) + 1
+    child, parent = np.array([1, 2, 2]), np.array([0, 1, 0])
+    found = kernel.log_steps(kernel.pairs(values, values, child, parent), 1, None)
+    waits = dates[child] - dates[parent]
+    times = gaps.step * np.arange(gaps.closed.shape[1])
+    np.testing.assert_allclose(np.interp(waits, times, gaps.closed[0]), found, atol=1e-4)
