@@ -3,6 +3,7 @@
 import io
 import sys
 
+import dendropy
 import numpy as np
 import pytest
 
@@ -215,3 +216,16 @@ def test_written_to_disk(tmp_path):
     path = write_text(tmp_path / "tree.nwk", to_newick(["ä", "b"], [-1, 0]))
     assert path.read_text(encoding="utf-8") == "(b:1)ä;\n"
     assert [p.name for p in tmp_path.iterdir()] == ["tree.nwk"]
+
+
+@pytest.mark.parametrize("mark", list("(),:;"))
+def test_records_called_by_a_mark_are_not_lost(mark):
+    """DendroPy takes a quoted mark for the mark itself."""
+    names, parents = ["a", mark, "b"], [-1, 0, 0]
+    for text, schema in (
+        (to_newick(names, parents), "newick"),
+        (to_nexus(names, parents), "nexus"),
+    ):
+        (tree,) = dendropy.TreeList.get(data=text, schema=schema, suppress_internal_node_taxa=True)
+        found = [node.taxon.label for node in tree.leaf_nodes()]
+        assert {f"\\x{ord(mark):x}", "b"} <= set(found), schema

@@ -20,6 +20,7 @@ from outtrees.errors import MissingExtraError
 # Letters, digits and dots need no quotation marks anywhere; an underscore would become a blank.
 _BARE = re.compile(r"[^\W_][^\W_.]*(?:\.[^\W_]+)*")
 
+_MARKS = ("(", ")", ",", ":", ";")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 # What XML 1.0 cannot hold at all, not even as a reference.
@@ -277,6 +278,8 @@ def quoted_name(name: str) -> str:
     if _BARE.fullmatch(name):
         return name
     plain = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), name)
+    if plain in _MARKS:  # quoted, some readers take it for the mark all the same, and lose a record
+        plain = f"\\x{ord(plain):x}"
     return "'" + plain.replace("'", "''") + "'"
 
 
