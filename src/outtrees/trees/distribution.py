@@ -453,11 +453,15 @@ class OutTreeDistribution:
                 log_probs[i] = self._log_prob(trees[i])
         return log_probs if array.ndim == 2 else float(log_probs[0])
 
-    def sample(self, n: int = 1, random_state: RandomState = None) -> Ints:
-        """Return n independent trees, (n, T) parents with −1 at roots. Exact.
+    def sample(self, n: int = 1, random_state: RandomState = None, *, replace: bool = True) -> Ints:
+        """Return n trees, (n, T) parents with −1 at roots. Exact.
 
-        All pairs: O(T²) per tree at most, whatever the weights; random walks are made only where
-        they are short on average.
+        With ``replace=True`` they are independent. All pairs: O(T²) per tree at most, whatever the
+        weights; random walks are made only where they are short on average.
+
+        With ``replace=False`` no tree comes twice: each is drawn from those that were not drawn
+        before it, in proportion to their weights. O(T²) per tree where repetitions are rare, else
+        O(T³), or O(T³ log T) where one tree has nearly all of the probability.
 
         Parameters
         ----------
@@ -476,9 +480,16 @@ class OutTreeDistribution:
         >>> import numpy as np
         >>> OutTreeDistribution(np.zeros((5, 5))).sample(3, random_state=0).shape
         (3, 5)
+        >>> trees = OutTreeDistribution(np.zeros((3, 3))).sample(9, random_state=0, replace=False)
+        >>> len(np.unique(trees, axis=0))  # all there are
+        9
         """
-        n_trees = as_count("n", n, 0)
-        return self._engine.sample(n_trees, as_generator(random_state))
+        n_trees, rng = as_count("n", n, 0), as_generator(random_state)
+        if replace or n_trees == 0:
+            return self._engine.sample(n_trees, rng)
+        from outtrees.trees.distinct import distinct_trees
+
+        return distinct_trees(self, n_trees, rng)
 
     def mode(self) -> Tree:
         """Return the most probable tree and its log-probability. Exact and certified.
