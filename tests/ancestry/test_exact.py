@@ -10,6 +10,11 @@ from oracles.edge_weights import slow_table
 from outtrees import Ancestry
 
 
+def fitted(**options):
+    """Return the estimator with one set of parameters, for which all trees are written out."""
+    return Ancestry(parameters="fitted", **options)
+
+
 def all_parents(T):
     """Every assignment of parents (−1: none) that has no circle."""
     for parents in product(range(-1, T), repeat=T):
@@ -58,7 +63,9 @@ def by_enumeration(found):
 )
 def test_supports_are_the_sum_over_all_trees(roots, generations, seed, wait):
     options = {"waiting_mean": wait, "waiting_sd": wait and wait / 2, "keep": ["ward", "place"]}
-    found = Ancestry(id="id", kinds=KINDS, roots=roots, links=generations, **options)
+    found = Ancestry(
+        parameters="fitted", id="id", kinds=KINDS, roots=roots, links=generations, **options
+    )
     found.fit(mixed_table(5, seed))
     assert (len(found.readings_) > 1) == (wait is None)
     gain, edges, is_root = by_enumeration(found)
@@ -77,7 +84,9 @@ def test_supports_are_the_sum_over_all_trees(roots, generations, seed, wait):
 
 
 def test_what_if_is_the_sum_over_the_trees_that_have_the_edge():
-    found = Ancestry(id="id", kinds=KINDS, roots="any", waiting_mean=2.0, waiting_sd=1.0)
+    found = Ancestry(
+        parameters="fitted", id="id", kinds=KINDS, roots="any", waiting_mean=2.0, waiting_sd=1.0
+    )
     found.fit(mixed_table(5, 1))
     last, first = found.records.ids[-1], found.records.ids[0]
     changed = found.what_if({last: first}, min_change=0.0)
@@ -115,7 +124,7 @@ def test_what_if_is_the_sum_over_the_trees_that_have_the_edge():
 
 def test_what_if_weighs_readings_by_what_they_foresaw():
     """Knowing a parent changes how much each reading counts, too."""
-    found = Ancestry(id="id", kinds={**KINDS, "dna": "ignore"}).fit(mixed_table(6, 1))
+    found = fitted(id="id", kinds={**KINDS, "dna": "ignore"}).fit(mixed_table(6, 1))
     trees, ids = found.fitted.trees, found.records.ids
     assert len(trees.parts) > 1
     last, first = ids[-1], ids[0]
@@ -133,7 +142,7 @@ def test_labels_are_the_sum_over_trees_and_labels():
     table = mixed_table(5, 2)
     table["kind"] = ["a", "b", "", "a", ""]
     kinds = KINDS | {"kind": "label", "ward": "ignore"}
-    found = Ancestry(id="id", kinds=kinds, keep=["kind"], random_state=0).fit(table)
+    found = fitted(id="id", kinds=kinds, keep=["kind"], random_state=0).fit(table)
     n = 4000
     predicted = found.predict_labels(n_trees=n)
     trees = found.fitted.trees.sample(20_000, 1)

@@ -208,7 +208,9 @@ def test_ancestry(kind):
     own = sum(row[2] for row in rows if (int(row[0][1:]) - int(row[1][1:])) % 2 == 0)
     total = sum(row[2] for row in rows)
     assert total <= T
-    assert own > 0.6 * total  # less than half, if the column said nothing: 11 of 23 others
+    # Less than half, if the column said nothing: 11 of 23 others. Averaged over parameters, among
+    # them ones with which columns say little.
+    assert own > 0.57 * total
     with pytest.raises(ValueError, match=r"kernels must name columns .* got 'when'"):
         Ancestry(**options, kernels={"when": kind.mutation.kernel}).fit(table)
 

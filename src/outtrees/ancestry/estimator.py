@@ -35,6 +35,15 @@ from outtrees.ancestry.constraints import (
     row_of,
 )
 from outtrees.ancestry.contacts import Found, contact_columns, stay_columns
+from outtrees.ancestry.integration import (
+    Evidence,
+    draw_warnings,
+    draws_table,
+    integrated,
+    intervals_table,
+    is_small,
+    posterior_sentences,
+)
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.placement import place_table, read_like
 from outtrees.ancestry.posterior import MOST_PAIRED, Posterior
@@ -141,11 +150,16 @@ class Ancestry(BaseEstimator):
         or a group has more than 4,000 records; it then says so in `warnings_`.
     n_candidates : int
         How many, at most, with "knn".
+    parameters : {"auto", "integrated", "fitted"}
+        Whether answers average over the parameters that the table leaves possible, by weighted
+        draws from their posterior, or take the fitted ones for granted. "auto" integrates over
+        up to 40 parameters of tables of up to 300 records and 50,000 possible edges.
     max_iter : int
     tol : float
         The fit ends when an iteration gains less than this for each record.
     random_state : int, Generator or None
-        For sampled trees, predicted labels and simulations.
+        For draws of parameters, sampled trees, predicted labels and simulations. With None, draws
+        of parameters are the same in every fit.
     progress : callable, optional
         Called as progress(iteration, log_posterior). If it has a method `say`, that is told in
         words what is under way.
@@ -234,6 +248,7 @@ class Ancestry(BaseEstimator):
         "contacts_directed": ["boolean"],
         "candidates": [StrOptions({"auto", "dense", "knn"})],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
+        "parameters": [StrOptions({"auto", "integrated", "fitted"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state", np.random.Generator],
@@ -276,6 +291,7 @@ class Ancestry(BaseEstimator):
         contacts_directed: bool = False,
         candidates: str = "auto",
         n_candidates: int = 20,
+        parameters: Literal["auto", "integrated", "fitted"] = "auto",
         max_iter: int = 100,
         tol: float = 1e-5,
         random_state: Any = None,
@@ -315,6 +331,7 @@ class Ancestry(BaseEstimator):
         self.contacts_directed = contacts_directed
         self.candidates = candidates
         self.n_candidates = n_candidates
+        self.parameters = parameters
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -413,6 +430,8 @@ class Ancestry(BaseEstimator):
             refuse_late_parents(self.table_, columns, given, self._dates.until)
             fit = self._learned(columns, given, checkpoint)
             self.edges_ = self._edges(fit, given, plan.way)
+            if self._integrates(fit):
+                fit = integrated(fit, given, self._roots, self._seed(), self._say)
             self.readings_ = list(fit.readings)
             self.column_values_ = [column.values for column in columns]
             self.column_gains_ = {columns[c].name: gain for c, gain in fit.gains.items()}
@@ -440,7 +459,7 @@ class Ancestry(BaseEstimator):
             {name: self.column_gains_[name] for name in self.left_out_},
         )
         self.warnings_ = [plan.why] * bool(plan.why) + report.fit_warnings(self.fitted, facts)
-        self.warnings_ += met.notes
+        self.warnings_ += [*draw_warnings(self.fitted), *met.notes]
         if not main.converged:
             warnings.warn(
                 f"the fit had not converged after {self.max_iter} iterations; raise max_iter",
@@ -485,6 +504,18 @@ class Ancestry(BaseEstimator):
             say=self._say,
             checkpoint=kept,
         )
+
+    def _integrates(self, fit: learning.TableFit) -> bool:
+        """Return whether parameters are integrated out."""
+        if self.parameters != "auto":
+            return self.parameters == "integrated"
+        return is_small(len(self.table_), len(self.edges_.child), fit.readings[0].lineage)
+
+    def _seed(self) -> int:
+        """Return the seed of draws of parameters."""
+        if self.random_state is None:
+            return 0
+        return int(as_generator(self.random_state).integers(2**32))
 
     def _kept(self, names: Sequence[str]) -> Sequence[str]:
         """Return the columns that are not to be left out."""
@@ -958,6 +989,15 @@ class Ancestry(BaseEstimator):
         return self.readings_[0].gain
 
     @property
+    def log_evidence_(self) -> Evidence | None:
+        """Log p(cells | dates) with the parameters integrated out, and its standard error, nats.
+
+        Of the best reading, with waiting times near its own. None with fitted parameters.
+        """
+        draws = self.readings_[0].draws
+        return None if draws is None else Evidence(draws.log_evidence, draws.standard_error)
+
+    @property
     def records_(self) -> Table:
         """Each record's parent, support, root probability, expected children and log-density."""
         return support.records_table(self.fitted)
@@ -1156,6 +1196,44 @@ class Ancestry(BaseEstimator):
         """
         return spread_of(self.fitted, min_support, n_trees, self._generator(random_state))
 
+    def posterior(self, n_draws: int | None = None) -> Table:
+        """Return draws of the parameters: reading, weight, and a column for each parameter.
+
+        Weighted draws, all of them. With n_draws, so many draws of equal weight, chosen among these
+        by their weights. With parameters="fitted", the fitted parameters of each reading.
+        `to_arviz` has the same for arviz.
+        """
+        table = draws_table(self.fitted)
+        if n_draws is None:
+            return table
+        n = as_count("n_draws", n_draws, 1)
+        weights = np.array(table["weight"])
+        # Systematic resampling: a draw comes up its expected number of times, but for rounding.
+        marks = (np.arange(n) + self._generator(self._seed()).uniform()) / n
+        chosen = np.searchsorted(np.cumsum(weights) / weights.sum(), marks)
+        chosen = np.minimum(chosen, len(weights) - 1)
+        drawn = {name: [cells[i] for i in chosen] for name, cells in table.items()}
+        return Table(drawn | {"weight": [1 / n] * n})
+
+    def intervals(self, level: float = 0.95) -> Table:
+        """Return parameter, median, lower, upper: the interval holds `level` of the posterior."""
+        if not 0 < level < 1:
+            raise ArgumentError(
+                Option("level"), f" must be between 0 and 1; got {level}. Write 0.95 for 95 %."
+            )
+        return intervals_table(self.fitted, level)
+
+    def to_arviz(self, n_draws: int = 400) -> Any:
+        """Return draws of equal weight as an arviz InferenceData; needs the extra `arviz`."""
+        try:
+            from arviz import from_dict
+        except ImportError as error:
+            raise ImportError(
+                "to_arviz needs arviz, which is not installed. Run pip install 'outtrees[arviz]'."
+            ) from error
+        table = self.posterior(n_draws)
+        return from_dict(posterior={n: np.array([table[n]]) for n in table.columns[2:]})
+
     def readings(self) -> Table:
         """Return the competing explanations: waiting time, gain, weight, and how they differ.
 
@@ -1249,6 +1327,7 @@ class Ancestry(BaseEstimator):
         """
         dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
         sentences = report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
+        sentences += posterior_sentences(self.fitted)
         published = self._published
         return sentences if published is None else [f"{published.sentence}.", *sentences]
 

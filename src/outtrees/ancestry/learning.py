@@ -25,6 +25,7 @@ from outtrees.candidates.edges import Constraints, PossibleEdges, all_edges
 from outtrees.candidates.windows import in_order, possible_pairs, windows_of
 from outtrees.errors import NoSpanningTreeError
 from outtrees.inference.checkpoint import Checkpoint, digest
+from outtrees.inference.importance import WeightedDraws
 from outtrees.models.columns import ColumnKernel, Lineage, LineagePairs, Waiting
 from outtrees.models.columns.lineage import (
     COMPARED,
@@ -37,6 +38,7 @@ from outtrees.models.columns.lineage import (
     sample_by_cells,
 )
 from outtrees.models.columns.waiting import guessed_wait
+from outtrees.models.priors import Normal
 from outtrees.trees import OutTreeDistribution
 
 Array = NDArray[np.float64]
@@ -193,8 +195,13 @@ class Problem:
 
     # Value and slopes ----------------------------------------------------------------------
 
-    def at(self, lineage: Lineage, log_root: float, centre: float) -> tuple[Point, Array]:
-        """Return the value at these parameters, and its slopes (lineage's, then log_root's)."""
+    def at(
+        self, lineage: Lineage, log_root: float, centre: float, *, with_slopes: bool = True
+    ) -> tuple[Point, Array]:
+        """Return the value at these parameters, and its slopes (lineage's, then log_root's).
+
+        Without slopes, which take most of the time, an empty array in their place.
+        """
         dates = [] if lineage.dates is None else [lineage.dates]
         others = [c for c in lineage.used if c not in dates]
         background = lineage.compared(self.values, self.contrast, remember=True)
@@ -208,6 +215,13 @@ class Problem:
         bare = self.trees(log_wait, np.full(self.T, log_root), 1)
         examined = float(self.is_sampled.mean())  # of all records, and so of all contacts
         gain = trees.log_z - bare.log_z + examined * lineage.log_common()
+        value = gain + lineage.log_prior()
+        introduction = Normal(centre, _ROOT_SPREAD)
+        if self.roots == "any":
+            value += introduction.log_density(log_root)
+        point = Point(lineage, log_root, value, gain)
+        if not with_slopes:
+            return point, np.empty(0)
         by_link = trees.edge_marginals * _shares(links, log_weight)
         bare_by_link = bare.edge_marginals * _shares(waits, log_wait)
 
@@ -222,14 +236,11 @@ class Problem:
         slopes = slopes + lineage.slopes_of_links(by_link.sum(axis=1) - bare_by_link.sum(axis=1))
         slopes = slopes + lineage.slopes_of_roots(self.values, trees.root_marginals)
         slopes = slopes + examined * lineage.slopes_common()
-        value = gain + lineage.log_prior()
         slopes = slopes + lineage.prior_slopes()
         if self.roots == "any":
-            off = (log_root - centre) / _ROOT_SPREAD
-            value -= 0.5 * off**2
             more = float(trees.root_marginals.sum() - bare.root_marginals.sum())
-            slopes = np.append(slopes, more - off / _ROOT_SPREAD)
-        return Point(lineage, log_root, value, gain), slopes
+            slopes = np.append(slopes, more + introduction.slope(log_root))
+        return point, slopes
 
     def _likeness(
         self, lineage: Lineage, background: Background
@@ -253,6 +264,17 @@ class Problem:
         met, met_shares = mean_of(lineage.in_full)
         return like - met, shares, met_shares
 
+    def at_params(
+        self, start: Lineage, theta: Array, centre: float, *, with_slopes: bool = True
+    ) -> tuple[Point, Array]:
+        """Return `at` for parameters of this lineage and, with any number of roots, log_root."""
+        own, log_root = (theta, 0.0) if self.roots == "single" else (theta[:-1], float(theta[-1]))
+        return self.at(start.with_params(own), log_root, centre, with_slopes=with_slopes)
+
+    def params_of(self, lineage: Lineage, log_root: float) -> Array:
+        """Return what `at_params` takes."""
+        return np.append(lineage.params, log_root) if self.roots == "any" else lineage.params
+
     # The climb -----------------------------------------------------------------------------
 
     def climb(
@@ -266,8 +288,7 @@ class Problem:
     ) -> Point:
         """Return the best parameters above this start."""
         centre = self.first_log_root(start)
-        free_root = self.roots == "any"
-        first = np.append(start.params, log_root) if free_root else start.params
+        first = self.params_of(start, log_root)
         best: list[Point] = []
         trace: list[float] = []
         last: list[tuple[Array, float, Array]] = []
@@ -275,8 +296,7 @@ class Problem:
         def loss(theta: Array) -> tuple[float, Array]:
             if last and np.array_equal(theta, last[0][0]):  # the start is asked for twice
                 return last[0][1:]
-            lineage = start.with_params(theta[:-1] if free_root else theta)
-            point, slopes = self.at(lineage, float(theta[-1]) if free_root else 0.0, centre)
+            point, slopes = self.at_params(start, theta, centre)
             if not best or point.value > best[0].value:
                 best[:] = [point]
             trace.append(best[0].value)
@@ -389,6 +409,9 @@ class Reading:
     objectives: tuple[float, ...]  # the best log-likelihood + log-prior after each evaluation
     converged: bool
     n_iter: int
+    # Where parameters are integrated out: their draws, and the lineage whose parameters they are.
+    draws: WeightedDraws | None = None
+    drawn: Lineage | None = None
 
 
 class TableFit(NamedTuple):
@@ -398,6 +421,7 @@ class TableFit(NamedTuple):
     gains: dict[int, float]  # what each column that may be left out adds, nats
     left_out: tuple[int, ...]
     values: tuple[Array, ...]  # the cells of each column
+    siblings: float = 0.0  # the chance that nothing in the cells tells the waiting time
 
 
 def waiting_means(kernel: Waiting, cells: Array) -> list[float]:
@@ -461,7 +485,7 @@ def learn(
     except NoSpanningTreeError:
         # It names records by their numbers, which are to be those of the table.
         lineage = lineage.start(values)
-        _problem_of(lineage, values, given, roots).at(lineage, 0.0, 0.0)
+        problem_of(lineage, values, given, roots).at(lineage, 0.0, 0.0)
         raise
     return fit._replace(values=tuple(values))
 
@@ -480,7 +504,7 @@ def _learned(
     checkpoint: Checkpoint,
 ) -> TableFit:
     """Return the readings of a table whose kernels have started."""
-    problem = _problem_of(lineage, values, given, roots)
+    problem = problem_of(lineage, values, given, roots)
     climbs = _Climbs(problem, tol, progress, checkpoint)
     waits = _first_waits(lineage, values)
     problem.independent = problem.sampled or lineage.dates is not None
@@ -532,7 +556,7 @@ def _learned(
         )
         for i in order
     )
-    return TableFit(readings, gains, tuple(left_out), tuple(values))
+    return TableFit(readings, gains, tuple(left_out), tuple(values), weigh.siblings)
 
 
 def _n_parameters(kernel: ColumnKernel) -> int:
@@ -675,7 +699,7 @@ def waiting_priors(lineages: Sequence[Lineage], values: Sequence[Array]) -> Arra
     return np.asarray(-0.5 * (off / _GUESS_SPREAD) ** 2)
 
 
-def _problem_of(
+def problem_of(
     lineage: Lineage, values: Sequence[Array], given: Constraints, roots: Roots
 ) -> Problem:
     """Return the problem of the whole table, or of a sample of its records if it is large."""
@@ -798,7 +822,7 @@ def column_evidence(
     columns = [c for c in range(len(values)) if c != dates]
 
     def best(lineage: Lineage, cells: Sequence[Array]) -> float:
-        problem = _problem_of(lineage, cells, given, roots)
+        problem = problem_of(lineage, cells, given, roots)
         problem.independent = problem.sampled or dates is not None
         start = problem.fewer(lineage, given).started(lineage)
         return problem.climb(start, problem.first_log_root(start), max_iter=_ROUGH).gain

@@ -70,7 +70,8 @@ def place_table(
 def _supports(posterior: Posterior, new_values: Sequence[Array], new_groups: Index | None) -> Array:
     """Return the support of all fitted records as parents, and of being a root (n, T + 1).
 
-    All readings together; 0 in every column for a record that has no possible parent.
+    All readings and draws of parameters together; 0 in every column for a record without a
+    possible parent.
     """
     n, T = len(new_values[0]), len(posterior.records)
     child, parent = (side.ravel() for side in np.indices((n, T)))
@@ -83,21 +84,21 @@ def _supports(posterior: Posterior, new_values: Sequence[Array], new_groups: Ind
         if isinstance(kernel, Waiting):
             possible &= kernel.possible(new, old, child, parent)
     result = np.zeros((n, T + 1))
-    for reading in posterior.readings:
-        lineage = reading.lineage
-        pairs = lineage.pairs(new_values, posterior.values, child[possible], parent[possible])
-        contrast = None
-        if lineage.joint:
-            contrast = lineage.pairs(new_values, posterior.values, child[within], parent[within])
+    first = posterior.lineage
+    pairs = first.pairs(new_values, posterior.values, child[possible], parent[possible])
+    contrast = None
+    if first.joint:
+        contrast = first.pairs(new_values, posterior.values, child[within], parent[within])
+    for weight, lineage, log_introduction, _ in posterior.members:
         background = lineage.compared(new_values, contrast)
         table = np.full((n, T + 1), -np.inf)
         table[child[possible], parent[possible]] = lineage.log_beta(pairs, background)
         if posterior.roots == "any":
-            table[:, T] = lineage.log_root(background) + reading.log_introduction
+            table[:, T] = lineage.log_root(background) + log_introduction
         top = table.max(axis=1, keepdims=True)
         some = np.isfinite(top[:, 0])
         shares = np.exp(table[some] - top[some])
-        result[some] += reading.weight * shares / shares.sum(axis=1, keepdims=True)
+        result[some] += weight * shares / shares.sum(axis=1, keepdims=True)
     return result
 
 

@@ -172,7 +172,8 @@ def fit_population(
     """Return the parents of one population and what was learned, as data that JSON knows."""
     records, known = unit
     ancestry, min_support = data
-    model = clone(ancestry).set_params(**known, random_state=np.random.default_rng(seed))
+    # Parameters are drawn as in a fit of this population alone.
+    model = clone(ancestry).set_params(**known, random_state=None)
     # By size alone: how much memory this machine has left must not change results here.
     if model.candidates == "auto":
         model.set_params(candidates="dense" if len(records) <= MOST_DENSE else "knn")
@@ -192,7 +193,7 @@ def fit_population(
         "parents": dict(model.parents(min_support)),
     }
     if any(column.kind == "label" for column in records.columns):
-        result["labels"] = dict(model.predict_labels())
+        result["labels"] = dict(model.predict_labels(random_state=np.random.default_rng(seed)))
     return result
 
 

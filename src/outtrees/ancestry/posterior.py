@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from outtrees.ancestry.learning import Reading, Roots
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
+from outtrees.models.columns.lineage import contrast_pairs
 from outtrees.records import Column, Records
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.distribution import Consensus, Tree
@@ -26,6 +27,7 @@ Index = NDArray[np.intp]
 # Records up to which all pairs are listed, and summed by the dense engine. Of larger tables with
 # dates the plausible waits are listed, and eliminated in the order of the dates, or nearly so.
 MOST_PAIRED = 1000
+_NEGLIGIBLE = 1e-6  # share of its reading with which a draw of parameters is left out
 
 
 def trees_of(
@@ -54,6 +56,15 @@ def trees_of(
     )
 
 
+class Member(NamedTuple):
+    """One set of parameters among those that answers average over."""
+
+    weight: float  # of all of them together 1
+    lineage: Lineage
+    log_introduction: float
+    reading: int  # which one it belongs to
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """Records, the readings of their table, and what follows, computed when first asked for."""
@@ -73,11 +84,17 @@ class Posterior:
     def with_exponents(self, exponents: Array | None) -> Self:
         """Return the posterior in which columns count with other exponents (C,), None: once."""
         changed = tuple(
-            replace(reading, lineage=replace(reading.lineage, exponents=exponents))
+            replace(
+                reading,
+                lineage=replace(reading.lineage, exponents=exponents),
+                drawn=None
+                if reading.drawn is None
+                else replace(reading.drawn, exponents=exponents),
+            )
             for reading in self.readings
         )
         result = replace(self, readings=changed)
-        vars(result).update(pairs=self.pairs)  # no parameter changes them
+        vars(result).update(pairs=self.pairs, contrast=self.contrast)  # no parameter changes them
         return result
 
     @cached_property
@@ -88,7 +105,15 @@ class Posterior:
     @cached_property
     def weights(self) -> EdgeWeights:
         """What the best reading weighs edges by."""
-        return EdgeWeights(self.lineage, self.values, self.edges.groups)
+        return EdgeWeights(self.lineage, self.values, self.edges.groups, self.contrast)
+
+    @cached_property
+    def contrast(self) -> LineagePairs | None:
+        """The pairs of each record and those that it is compared with."""
+        lineage, rows = self.lineage, np.arange(len(self.records))
+        if not lineage.joint:
+            return None
+        return contrast_pairs(lineage, self.values, self.edges.groups, rows)
 
     @cached_property
     def log_weight(self) -> Array:
@@ -106,19 +131,71 @@ class Posterior:
         return self.trees_for(self.log_weight, self.log_root)
 
     @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """All sets of parameters that answers average over: those of each reading, the best first.
+
+        One for a reading with fitted parameters; else its draws.
+        """
+        result = []
+        for r, reading in enumerate(self.readings):
+            draws, drawn = reading.draws, reading.drawn
+            if draws is None or drawn is None:
+                log_root = reading.log_introduction
+                result.append(Member(reading.weight, reading.lineage, log_root, r))
+                continue
+            n, kept = len(drawn.params), draws.weights >= _NEGLIGIBLE
+            shares = reading.weight * draws.weights[kept] / draws.weights[kept].sum()
+            for weight, params in zip(shares.tolist(), draws.params[kept], strict=True):
+                log_root = float(params[n]) if len(params) > n else 0.0
+                result.append(Member(weight, drawn.with_params(params[:n]), log_root, r))
+        return tuple(result)
+
+    @cached_property
     def trees(self) -> OutTreeDistribution | OutTreeMixture:
-        """The distribution over trees, all readings together."""
-        if len(self.readings) == 1:
+        """The distribution over trees, all readings and draws of parameters together."""
+        if len(self.members) == 1:
             return self.best_trees
-        parts = [self.best_trees]
-        for reading in self.readings[1:]:
-            found = EdgeWeights(reading.lineage, self.values, self.edges.groups)
+        parts = []
+        for member in self.members:
+            found = EdgeWeights(member.lineage, self.values, self.edges.groups, self.contrast)
             log_weight = found.log_beta_pairs(self.pairs)
-            parts.append(
-                self._trees(log_weight, found.log_root, reading.log_introduction, parts[0].plan)
-            )
-        weights = [reading.weight for reading in self.readings]
+            plan = self.best_trees.plan
+            parts.append(self._trees(log_weight, found.log_root, member.log_introduction, plan))
+        weights = [member.weight for member in self.members]
         return OutTreeMixture(parts, weights, self.edges.groups)
+
+    def _of_reading(self, r: int) -> tuple[Array, Array]:
+        """Return weights of a reading's members (n,), and their supports of edges and roots."""
+        trees = self.trees
+        if not isinstance(trees, OutTreeMixture):
+            return np.ones(1), np.append(trees.edge_marginals, trees.root_marginals)[None]
+        here = [i for i, member in enumerate(self.members) if member.reading == r]
+        parts = [trees.parts[i] for i in here]
+        found = [np.append(part.edge_marginals, part.root_marginals) for part in parts]
+        return trees.weights[here], np.array(found)
+
+    def reading_supports(self, r: int) -> tuple[Array, Array]:
+        """Return the supports of edges (E,) and roots (T,) in one reading."""
+        weights, found = self._of_reading(r)
+        mean = weights @ found / weights.sum()
+        E = len(self.edges.child)
+        return mean[:E], mean[E:]
+
+    @cached_property
+    def support_errors(self) -> tuple[Array, Array]:
+        """Monte-Carlo standard errors of the supports of edges (E,) and roots (T,), by the draws.
+
+        0 where parameters are fitted.
+        """
+        E = len(self.edges.child)
+        square = np.zeros(E + len(self.records))
+        for r in range(len(self.readings)):
+            weights, found = self._of_reading(r)
+            if len(weights) > 1:
+                mean = weights @ found / weights.sum()
+                square += weights**2 @ (found - mean) ** 2
+        errors = np.sqrt(square)
+        return errors[:E], errors[E:]
 
     def trees_for(self, log_weight: Array, log_root: Array) -> OutTreeDistribution:
         """Return the distribution over trees for other weights of the same edges."""

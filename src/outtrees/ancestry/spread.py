@@ -12,6 +12,7 @@ from scipy.special import expit, logit
 
 from outtrees.ancestry.learning import Problem
 from outtrees.ancestry.posterior import Posterior
+from outtrees.inference.importance import laplace_covariance
 from outtrees.io.tables import Table
 from outtrees.models.columns import Transmission, TransmittedSequence
 
@@ -165,21 +166,10 @@ def _reproduction(
 def covariance(problem: Problem, lineage: Any, log_root: float) -> Array:
     """Return the inverse of minus the second derivatives of log-likelihood + log-prior (P, P)."""
     centre = problem.first_log_root(lineage)
-    free_root = problem.roots == "any"
-    here = np.append(lineage.params, log_root) if free_root else lineage.params
-
-    def slopes(at: Array) -> Array:
-        moved = lineage.with_params(at[:-1] if free_root else at)
-        return problem.at(moved, float(at[-1]) if free_root else 0.0, centre)[1]
-
-    rows = []
-    for i in range(len(here)):
-        move = _STEP * np.eye(len(here))[i]
-        rows.append((slopes(here - move) - slopes(here + move)) / (2 * _STEP))
-    curvature = np.array(rows).reshape(len(here), len(here))
-    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
-    # A direction in which the objective is flat is as wide as the widest prior, 2.
-    return np.asarray((vectors / np.maximum(values, 0.25)) @ vectors.T)
+    return laplace_covariance(
+        lambda theta: problem.at_params(lineage, theta, centre)[1],
+        problem.params_of(lineage, log_root),
+    )
 
 
 def _parameters(posterior: Posterior, kernel: Transmission, dates: int, calendar: bool) -> Table:

@@ -13,7 +13,6 @@ from outtrees.candidates.choices import log_sums
 from outtrees.inference.messages import draw_states
 from outtrees.io.tables import Table
 from outtrees.models.columns import Sticky, Waiting
-from outtrees.trees.mixture import OutTreeMixture
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -135,9 +134,8 @@ def what_if_table(
 
 def readings_table(posterior: Posterior) -> Table:
     """Return one row for each reading: waiting time, gain, weight, and how many parents differ."""
-    trees = posterior.trees
-    parts = trees.parts if isinstance(trees, OutTreeMixture) else (trees,)
-    tops = [best_parents(posterior, part.edge_marginals, part.root_marginals) for part in parts]
+    numbers = range(len(posterior.readings))
+    tops = [best_parents(posterior, *posterior.reading_supports(r)) for r in numbers]
     rows: dict[str, list[Any]] = {
         key: [] for key in ("waiting_mean", "waiting_sd", "gain", "weight", "differ")
     }

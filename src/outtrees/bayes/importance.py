@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from outtrees._common.arguments import check_count
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.inference.importance import smooth_weights
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.models.base import Mutation
 from outtrees.models.conjugate import Posterior
@@ -112,56 +113,3 @@ def parameter_quantiles(
         quantiles = [ordered[row, np.arange(flat.shape[1])] for row in rows]
         result[name] = np.array(quantiles).reshape(len(probabilities), *values.shape[1:])
     return result
-
-
-def smooth_weights(log_weights: Array) -> tuple[Array, float]:
-    """Return log-weights whose largest were replaced by quantiles of a fitted Pareto tail, and k.
-
-    The tail are the largest min(n/5, 3√n) weights (Pareto-smoothed importance sampling). With
-    fewer than 25 draws, or a tail without spread, nothing is changed; k is then nan or −inf.
-
-    Examples
-    --------
-    >>> smooth_weights(np.zeros(100))[1]
-    -inf
-    """
-    n = len(log_weights)
-    size = int(min(0.2 * n, 3.0 * np.sqrt(n)))
-    if n < 25:
-        return log_weights, float("nan")
-    order = np.argsort(log_weights)
-    tail, cut = order[-size:], log_weights[order[-size - 1]]
-    top = log_weights.max()
-    excess = np.exp(log_weights[tail] - top) - np.exp(cut - top)
-    if not excess[-1] > 1e-12 * np.exp(cut - top) or not excess[0] > 0:
-        return log_weights, float("-inf")
-    k, scale = _generalised_pareto(excess)
-    share = (np.arange(size) + 0.5) / size
-    if abs(k) < 1e-12:
-        quantiles = -scale * np.log1p(-share)
-    else:
-        quantiles = scale * np.expm1(-k * np.log1p(-share)) / k
-    result = log_weights.copy()
-    smoothed = np.log(quantiles + np.exp(cut - top)) + top
-    result[tail] = np.minimum(smoothed, top)  # no weight above the largest that was seen
-    return result, k
-
-
-def _generalised_pareto(excess: Array) -> tuple[float, float]:
-    """Return shape and scale by the weighted estimate of Zhang and Stephens (2009).
-
-    With the prior that shrinks the shape towards 0.5 by ten pseudo-observations, as usual for
-    importance weights.
-    """
-    n = len(excess)
-    m = 20 + int(np.sqrt(n))
-    grid = np.arange(1, m + 1) - 0.5
-    quartile = excess[int(n / 4 + 0.5) - 1]
-    b = 1.0 / excess[-1] + (1.0 - np.sqrt(m / grid)) / (3.0 * quartile)
-    k = np.log1p(-b[:, None] * excess).mean(axis=1)
-    log_profile = n * (np.log(-b / k) - k - 1.0)
-    weights = np.exp(log_profile - logsumexp(log_profile))
-    b_mean = float(weights @ b)
-    shape = float(np.log1p(-b_mean * excess).mean())
-    scale = -shape / b_mean
-    return (shape * n + 5.0) / (n + 10.0), scale

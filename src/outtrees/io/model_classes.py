@@ -72,6 +72,7 @@ CLASSES: dict[str, str] = {
     "Transmission": "outtrees.models.columns.transmission",
     "TransmittedSequence": "outtrees.models.columns.transmission",
     "Waiting": "outtrees.models.columns.waiting",
+    "WeightedDraws": "outtrees.inference.importance",
     "Ancestry": "outtrees.ancestry.estimator",
 }
 # Names in files of version 0.1 → names of today.

@@ -20,9 +20,18 @@ from scipy.special import expit
 
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
+from outtrees.models.priors import LogitBeta, Prior
 from outtrees.models.quick import Quick
 
 Index = NDArray[np.intp]
+
+
+class Quantity(NamedTuple):
+    """A parameter as people state it."""
+
+    name: str
+    value: float
+    unit: str = ""  # "column": that of the column's cells; "time": that of the dates
 
 
 class ColumnKernel(ABC):
@@ -105,9 +114,21 @@ class ColumnKernel(ABC):
         """Return ∂/∂params of `log_common` (P,)."""
         return np.zeros(len(self.params))
 
+    def priors(self) -> Sequence[Prior]:
+        """Return the prior distribution of each of `params`, in their coordinates."""
+        raise NotImplementedError  # by kernels that state `log_prior` themselves
+
+    def log_prior(self) -> float:
+        """Return the log prior density of the parameters."""
+        pairs = zip(self.priors(), self.params, strict=True)
+        return float(sum(prior.log_density(x) for prior, x in pairs))
+
     def prior_slopes(self) -> Array:
-        """Return ∂/∂params of `log_prior` (P,), by central differences of that formula."""
-        return differences(lambda kernel: kernel.log_prior(), self)
+        """Return ∂/∂params of `log_prior` (P,); of one's own formula by central differences."""
+        if type(self).log_prior is not ColumnKernel.log_prior:
+            return differences(lambda kernel: kernel.log_prior(), self)
+        pairs = zip(self.priors(), self.params, strict=True)
+        return np.array([prior.slope(x) for prior, x in pairs])
 
     def following(self, dates: Any) -> Self:
         """Return the kernel with the parameters of the column of dates, if it follows them."""
@@ -134,12 +155,12 @@ class ColumnKernel(ABC):
         """Return n cells without a parent (n, D)."""
 
     @abstractmethod
-    def log_prior(self) -> float:
-        """Return the log prior density of the parameters, up to a constant."""
-
-    @abstractmethod
     def describe(self) -> str:
         """Return the fitted parameters in words."""
+
+    def quantities(self) -> list[Quantity]:
+        """Return the parameters that are learned as people state them."""
+        return [Quantity(f"parameter {i}", float(x)) for i, x in enumerate(self.params, start=1)]
 
     def states(self, values: Array) -> tuple[Array, Array] | None:
         """Return values that hidden cells of a column (T, 1) may have, (S,), and their widths (S,).
@@ -284,14 +305,17 @@ class ShareKernel(CellKernel):
         """Return the kernel with this share."""
         return replace(self, **{self._share: share_of(params[0])})  # type: ignore[type-var]  # a dataclass
 
+    def quantities(self) -> list[Quantity]:
+        """Return the share."""
+        return [Quantity(self._share, getattr(self, self._share))]
+
     def start_grid(self) -> list[Array]:
         """Return a column that says next to nothing, and ones that are kept more and more."""
         return [np.array([value]) for value in (-3.0, -1.0, 1.0, 3.0)]
 
-    def log_prior(self) -> float:
-        """Return the Beta log-density of the share, up to a constant."""
-        share = getattr(self, self._share)
-        return 0.5 * self.prior_strength * float(np.log(4 * share * (1 - share)))
+    def priors(self) -> list[Prior]:
+        """Return the Beta of the share."""
+        return [LogitBeta(self.prior_strength / 2, self.prior_strength / 2)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,10 +12,18 @@ from outtrees._common.arguments import check_number, check_option
 from outtrees._common.types import Array
 from outtrees.models import covariance as cov_
 from outtrees.models.base import Mutation
-from outtrees.models.column import CellKernel, logit, rounding, share_of, typical_variance
+from outtrees.models.column import (
+    CellKernel,
+    Quantity,
+    logit,
+    rounding,
+    share_of,
+    typical_variance,
+)
 from outtrees.models.covariance import log_normal, log_normal_edges, whitened
 from outtrees.models.edges import Ints
 from outtrees.models.place import LONG_TAIL, log_step
+from outtrees.models.priors import LogitBeta, Normal, Prior
 from outtrees.models.quick import Metric, normal_constant
 from outtrees.models.regression import (
     TRANSITIONS,
@@ -581,17 +589,23 @@ class Reversion(CellKernel):
         constant = normal_constant(float(np.log(self.variance)), 1, sums[:, 1])
         return Metric(child, kept * values / spread, constant)
 
-    def log_prior(self) -> float:
-        """Return the log-density of the spread, the share and the step, up to a constant.
+    def priors(self) -> list[Prior]:
+        """Return those of the share, the step and the spread.
 
         Children are not far from the column's mean: where few records come early enough to be
         parents, a free step would make them likely parents for being unlike the others.
         """
         if self.stationary:
-            share = self.share
-            return 0.5 * float(np.log(4 * share) + np.log1p(-share)) if share < 1 else -np.inf
-        share, step, spread = self.params
-        return -0.5 * float((spread / 2.0) ** 2 + (share / 4.0) ** 2 + (step / 0.3) ** 2)
+            return [LogitBeta(0.5, 0.5)]
+        return [Normal(0.0, 4.0), Normal(0.0, 0.3), Normal(0.0, 2.0)]
+
+    def quantities(self) -> list[Quantity]:
+        """Return the share of the parent's value that a child keeps, the step and the spread."""
+        return [
+            Quantity("share", self.share),
+            Quantity("step", self.step, "column"),
+            Quantity("spread", float(np.sqrt(self.variance)), "column"),
+        ]
 
     def describe(self) -> str:
         """Return which share of the parent's value a child keeps, and the spread.

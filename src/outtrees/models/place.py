@@ -10,11 +10,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from outtrees._common.types import Array
-from outtrees.models.column import CellKernel, Index, rounding, typical_variance
+from outtrees.models.column import CellKernel, Index, Quantity, rounding, typical_variance
+from outtrees.models.priors import LogInverseGamma, Normal, Prior
 from outtrees.models.quick import Metric, normal_constant
 
 _PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
 _PRIOR_WIDTH = 2.0  # of the logarithm of the spread
+_PRIOR_STEP = 10.0  # of the direction, in the prior's spreads: one typical spread of the column
 _PRIOR_ACROSS = 30.0  # of what one coordinate moves with another, in the prior's spreads
 _RIDGE = 1e-12  # of each variance, added to it: no two coordinates depend on each other exactly
 LONG_TAIL = 3.0  # degrees of freedom of the long-tailed steps that are tried beside normal ones
@@ -243,16 +245,27 @@ class Drift(CellKernel):
         log_det = 2 * float(np.log(np.diag(chol)).sum())
         return Metric(child, parent, normal_constant(log_det, first.shape[1], factors))
 
-    def log_prior(self) -> float:
-        """Return the log-normal log-density of the spread and of the clock, up to a constant."""
+    def priors(self) -> list[Prior]:
+        """Return those of the factor of cov, the direction and the clock."""
+        rows, columns = np.tril_indices(len(self.mean_step))
+        result: list[Prior] = [
+            Normal(0.0, _PRIOR_WIDTH if i == j else _PRIOR_ACROSS)
+            for i, j in zip(rows, columns, strict=True)
+        ]
+        if self.offset:
+            result += [Normal(0.0, _PRIOR_STEP)] * len(self.mean_step)
+        return [*result, Normal(float(np.log(0.1)), 3.0)] if self.clock else result
+
+    def quantities(self) -> list[Quantity]:
+        """Return the spread of one link in each coordinate, the direction and the clock's rate."""
         D = len(self.mean_step)
-        params = self.params
-        lower = np.zeros((D, D))
-        lower[np.tril_indices(D)] = params[: D * (D + 1) // 2]
-        logs, across = np.diag(lower), lower - np.diag(np.diag(lower))
-        value = -0.5 * float(((logs / _PRIOR_WIDTH) ** 2).sum())
-        value -= 0.5 * float(((across / _PRIOR_ACROSS) ** 2).sum())
-        return value - 0.5 * (float(np.log(self.rate / 0.1)) / 3) ** 2 if self.clock else value
+        names = [""] if D == 1 else [f" {d}" for d in range(1, D + 1)]
+        spreads = zip(names, np.sqrt(np.diag(self.cov)), strict=True)
+        result = [Quantity(f"spread{name}", float(x), "column") for name, x in spreads]
+        if self.offset:
+            steps = zip(names, self.mean_step, strict=True)
+            result += [Quantity(f"step{name}", float(x), "column") for name, x in steps]
+        return [*result, Quantity("clock", self.rate, "1/time")] if self.clock else result
 
     def describe(self) -> str:
         """Return the spread of one link, and the direction if there is one."""
@@ -378,11 +391,15 @@ class GroupedDrift(Drift):
         shift = -0.5 * len(self.mean_step) * np.log(scale)
         return Metric(metric.child / unit, metric.parent / unit, metric.constant, shift)
 
-    def log_prior(self) -> float:
-        """Return the log-density of cov and scales, up to a constant."""
-        D = len(self.mean_step)
-        off = float((np.log(self.scales) + 1 / self.scales - 1).sum())
-        return super().log_prior() - 0.5 * self.group_strength * D * off
+    def priors(self) -> list[Prior]:
+        """Return those of the walk, and of each group's scale."""
+        half = 0.5 * self.group_strength * len(self.mean_step)
+        return [*super().priors(), *[LogInverseGamma(half, half)] * len(self.scales)]
+
+    def quantities(self) -> list[Quantity]:
+        """Return those of the walk, and the factor of each group's variance."""
+        scales = enumerate(self.scales, start=1)
+        return [*super().quantities(), *(Quantity(f"scale {g}", float(x)) for g, x in scales)]
 
     def describe(self) -> str:
         """Return the spread of one link, and how much it differs between groups."""

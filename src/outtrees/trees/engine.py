@@ -20,6 +20,8 @@ Method = Literal["dense", "sparse"]
 # compiler; and where one pair in eight is a possible edge, nothing sparse is gained.
 _FEW_PAIRS = 1_000_000
 _DENSE_SHARE = 1 / 8
+# Pairs that are summed without a look at the free memory, which would take longer than the sum.
+_NO_MEMORY = 10_000
 _DENSE_ARRAYS = 6  # (n, n) arrays that the dense engine holds at a time
 
 
@@ -78,9 +80,10 @@ def engine_of_list(
     dense = few or len(edges.child) >= _DENSE_SHARE * edges.n_pairs
     if method == "sparse" or (method == "auto" and not dense):
         return SparseTrees(edges, roots, plan), "sparse"
-    check_memory(
-        f"the dense engine needs, for {edges.n_records:,} records,",
-        8 * _DENSE_ARRAYS * edges.n_pairs,
-        "Use method='sparse', smaller groups, or fewer records.",
-    )
+    if edges.n_pairs > _NO_MEMORY:
+        check_memory(
+            f"the dense engine needs, for {edges.n_records:,} records,",
+            8 * _DENSE_ARRAYS * edges.n_pairs,
+            "Use method='sparse', smaller groups, or fewer records.",
+        )
     return DenseGroups(edges, roots), "dense"

@@ -98,5 +98,5 @@ def test_equal_sequences_keep_a_rate_and_a_divergence_above_zero():
     child = np.arange(1, 6)
     pairs = kernel.pairs(column, column, child, child - 1)
     kernel = climbed(kernel, pairs, np.ones((1, 5)))
-    assert 0 < kernel.rate < 1e-3
+    assert 0 < kernel.rate < 5e-3  # about one substitution a link beforehand, none was seen in 5
     assert 0 < kernel.divergence <= 0.5

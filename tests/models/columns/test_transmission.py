@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import gamma
 
 from outtrees import Ancestry
-from outtrees.ancestry.learning import _problem_of
+from outtrees.ancestry.learning import problem_of
 from outtrees.models.columns import Lineage, Transmission, TransmittedSequence
 from outtrees.models.columns.transmission import _growth, sequence_cells
 from outtrees.models.columns.unknown_sites import UnknownSites
@@ -96,7 +96,7 @@ def test_slopes_are_those_of_differences(options):
     lineage, values = started(options)
     rng = np.random.default_rng(1)
     lineage = lineage.with_params(lineage.params + 0.1 * rng.normal(size=len(lineage.params)))
-    problem = _problem_of(lineage, values, constraints(12), "any")
+    problem = problem_of(lineage, values, constraints(12), "any")
     point, slopes = problem.at(lineage, -3.0, -3.0)
     assert np.isfinite(point.value)
     for i in range(len(lineage.params)):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
 from outtrees._common.types import Array
-from outtrees.models.column import ColumnKernel, Index, logit, share_of
+from outtrees.models.column import ColumnKernel, Index, Quantity, logit, share_of
+from outtrees.models.priors import LogitBeta, Normal, Prior
 
 _SPREAD = 2.0  # standard deviation of the logit of the share, beforehand, about 0
 _PSEUDO = 0.5  # pairs with and without a contact, added to those that there are
@@ -149,17 +150,13 @@ class Contacts(ColumnKernel):
         """Return unknown numbers, likewise."""
         return np.full((n, 1), np.nan)
 
-    def log_prior(self) -> float:
-        """Return the log prior density, up to a constant.
+    def priors(self) -> list[Prior]:
+        """Return those of the rate, half a pair with and without a contact, and of the share."""
+        return [LogitBeta(_PSEUDO, _PSEUDO), Normal(0.0, _SPREAD)]
 
-        Half a pair with and without a contact by chance; the logit of the share is normal.
-        """
-        chance = _PSEUDO * float(np.log(self.rate) + np.log1p(-self.rate))
-        return chance - 0.5 * (logit(self.share) / _SPREAD) ** 2
-
-    def prior_slopes(self) -> Array:
-        """Return ∂/∂params of `log_prior` (2,)."""
-        return np.array([_PSEUDO * (1 - 2 * self.rate), -logit(self.share) / _SPREAD**2])
+    def quantities(self) -> list[Quantity]:
+        """Return how often true pairs and others have a contact."""
+        return [Quantity("of true pairs", self.reported), Quantity("of others", self.rate)]
 
     def describe(self) -> str:
         """Return how often true pairs and others have a contact."""

@@ -10,16 +10,17 @@ import numpy as np
 from scipy.special import logsumexp
 
 from outtrees._common.types import Array
-from outtrees.models.column import ColumnKernel, Index, logit, share_of
+from outtrees.models.column import ColumnKernel, Index, Quantity, logit, share_of
 from outtrees.models.columns.matrices import GivenWeights
 from outtrees.models.columns.waiting import Waiting
 from outtrees.models.edges import chunks
+from outtrees.models.priors import LogitBeta, log_dirichlet
 
 # What an edge needs for a while, for each column and number of links.
 _CELLS_OF_AN_EDGE = 4
 # Pseudo-links that are outliers, and that are not. A contrasted column may say nothing at all; the
 # cells of others are wrong now and then.
-_OUTLIERS_CONTRASTED, _OUTLIERS = (0.5, 0.5), (0.2, 99.8)
+_OUTLIERS_CONTRASTED, _OUTLIERS = LogitBeta(0.5, 0.5), LogitBeta(0.2, 99.8)
 _FIRST_CONTRASTED, _FIRST = 0.2, 0.002  # shares of outliers with which a fit starts
 _LARGEST_LOG = 600.0  # its exponential, times a few records, is a double
 
@@ -552,35 +553,48 @@ class Lineage:
         return result
 
     def log_prior(self) -> float:
-        """Return the log prior density of all parameters, up to a constant.
-
-        Pseudo-links that are outliers and that are not, for each column; one pseudo-link of one
-        step.
-        """
-        shares, (a, b) = self.outlier_shares[self._shared], self._outlier_prior
-        value = float((a * np.log(shares) + b * np.log1p(-shares)).sum())
-        value += float(self.log_step_weights[0])
-        return value + sum(self.kernels[c].log_prior() for c in self.used)
+        """Return the log prior density of all parameters."""
+        shares = [logit(self.outlier_shares[c]) for c in self._shared]
+        pairs = zip(self._outlier_priors, shares, strict=True)
+        value = sum(prior.log_density(x) for prior, x in pairs)
+        if self.generations > 1:
+            value += log_dirichlet(self.log_step_weights, self._link_prior)
+        return float(value + sum(self.kernels[c].log_prior() for c in self.used))
 
     @property
-    def _outlier_prior(self) -> tuple[Array, Array]:
-        """The pseudo-links of the columns whose share is learned, outliers and others."""
+    def _outlier_priors(self) -> list[LogitBeta]:
+        """Those of the columns whose share of outliers is learned."""
         contrasted = self.contrasted
-        pairs = [_OUTLIERS_CONTRASTED if c in contrasted else _OUTLIERS for c in self._shared]
-        return np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
+        return [_OUTLIERS_CONTRASTED if c in contrasted else _OUTLIERS for c in self._shared]
+
+    @property
+    def _link_prior(self) -> Array:
+        """Pseudo-links of one, two, … steps: one of a single step, half a one of all others."""
+        rest = max(self.generations - 1, 1)
+        return np.array([1.0, *[0.5 / rest] * (self.generations - 1)])
 
     def prior_slopes(self) -> Array:
         """Return ∂/∂params of `log_prior` (P,)."""
-        shares = self.outlier_shares[self._shared]
-        first = np.zeros(self.generations)
-        first[0] = 1.0
-        result = self.slopes_of_links(first)
+        shares = [logit(self.outlier_shares[c]) for c in self._shared]
+        result = self.slopes_of_links(self._link_prior)
         n = sum(len(self.kernels[c].params) for c in self.used)
         result[:n] += np.concatenate(
             [np.empty(0), *(self.kernels[c].prior_slopes() for c in self.used)]
         )
-        a, b = self._outlier_prior
-        result[n : n + len(shares)] += a - (a + b) * shares
+        pairs = zip(self._outlier_priors, shares, strict=True)
+        result[n : n + len(shares)] += [prior.slope(x) for prior, x in pairs]
+        return result
+
+    def quantities(self) -> list[tuple[int | None, Quantity]]:
+        """Return the parameters as people state them, with the column they belong to."""
+        result: list[tuple[int | None, Quantity]] = []
+        for c in self.used:
+            result += [(c, quantity) for quantity in self.kernels[c].quantities()]
+            if c in self._shared:
+                result.append((c, Quantity("outliers", float(self.outlier_shares[c]))))
+        for k, weight in enumerate(self.step_weights, start=1):
+            if self.generations > 1:
+                result.append((None, Quantity(f"{k} links", float(weight))))
         return result
 
     # Samples -------------------------------------------------------------------------------
@@ -664,12 +678,19 @@ class EdgeWeights:
     values : one (T, D_c) for each column
     groups : array of shape (T,)
         Only records of one group are compared with each other.
+    contrast : LineagePairs, optional
+        `contrast_pairs` of all records, where they are known already.
     """
 
-    def __init__(self, lineage: Lineage, values: Sequence[Array], groups: Index) -> None:
+    def __init__(
+        self,
+        lineage: Lineage,
+        values: Sequence[Array],
+        groups: Index,
+        contrast: LineagePairs | None = None,
+    ) -> None:
         self.lineage, self.values = lineage, values
-        contrast = None
-        if lineage.joint:
+        if lineage.joint and contrast is None:
             contrast = contrast_pairs(lineage, values, groups, np.arange(len(groups)))
         self.background = lineage.compared(values, contrast)
         self.log_likeness = lineage.log_likeness(self.background)

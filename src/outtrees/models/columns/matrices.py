@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from outtrees._common.types import Array
-from outtrees.models.column import ColumnKernel, Index
+from outtrees.models.column import ColumnKernel, Index, Quantity
+from outtrees.models.priors import LogInverseGamma, Prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +97,13 @@ class Distances(ColumnKernel):
         """Refuse, likewise."""
         raise ValueError("records known by their distances cannot be simulated; give columns")
 
-    def log_prior(self) -> float:
-        """Return the inverse-gamma log-density of the scale, up to a constant."""
-        return -float(np.log(self.scale)) - 0.1 * self.typical / self.scale
+    def priors(self) -> list[Prior]:
+        """Return the inverse-gamma of the scale."""
+        return [LogInverseGamma(1.0, 0.1 * self.typical)]
+
+    def quantities(self) -> list[Quantity]:
+        """Return the mean distance of a link."""
+        return [Quantity("mean", self.scale, "column")]
 
     def describe(self) -> str:
         """Return the mean distance of a link."""
@@ -157,9 +162,9 @@ class GivenWeights(ColumnKernel):
         """Refuse, likewise."""
         raise ValueError("records known by their weights cannot be simulated; give columns")
 
-    def log_prior(self) -> float:
-        """Return 0: there are no parameters."""
-        return 0.0
+    def priors(self) -> list[Prior]:
+        """Return none: there are no parameters."""
+        return []
 
     def describe(self) -> str:
         """Return where the weights came from."""

@@ -14,6 +14,7 @@ from outtrees._common.types import Array
 from outtrees.models.column import (
     ColumnKernel,
     Index,
+    Quantity,
     differences,
     logit,
     share_of,
@@ -21,8 +22,10 @@ from outtrees.models.column import (
 from outtrees.models.columns.similar import MISSING
 from outtrees.models.columns.unknown_sites import UnknownSites
 from outtrees.models.edges import chunks
+from outtrees.models.priors import LogitBeta, Normal, Prior
 from outtrees.models.quick import Sites
 
+_PRIOR_RATE = 3.0  # standard deviation of the log of the substitutions of one link
 _CELLS_AT_ONCE = 20_000_000  # bytes compared at a time
 # Columns of what `pairs` returns: numbers of sites by what child and parent show, and log p of
 # those that only the child shows.
@@ -188,11 +191,11 @@ class Substitution(ColumnKernel):
         return np.array([*own, logit(2 * self.divergence)])
 
     def with_params(self, params: Array) -> Self:
-        """Return the kernel with these parameters; none runs away where nothing holds it."""
-        low, high = np.log(1e-3 / self.n_sites), np.log(2.0)
+        """Return the kernel with these parameters."""
+        low, high = np.log(1e-9 / self.n_sites), np.log(50.0)  # beyond, numbers underflow
         kappa = self.kappa
         if self.model == "K80":
-            kappa = float(np.exp(np.clip(params[1], np.log(0.05), np.log(100.0))))
+            kappa = float(np.exp(np.clip(params[1], np.log(1e-4), np.log(1e4))))
         return replace(
             self,
             rate=float(np.exp(np.clip(params[0], low, high))),
@@ -260,18 +263,23 @@ class Substitution(ColumnKernel):
             logs[:, 0] * int(constant.sum()),
         )
 
-    def log_prior(self) -> float:
-        """Return the log-density of rate and kappa, up to a constant.
+    def priors(self) -> list[Prior]:
+        """Return those of the rate, kappa and divergence.
 
-        An exponential with a mean of a thousand substitutions a link keeps the rate from drifting
-        where sequences have nothing in common; kappa is log-normal about 2.
+        About one substitution a link, within a factor of 20 by one standard deviation; kappa about
+        2; an introduced strain is about as far off as the records are among themselves, which is
+        worth as much as one sequence.
         """
-        value = -self.rate * self.n_sites * 1e-3
-        q, guess = self.divergence, self.divergence_guess
-        value += self.n_sites * float(guess * np.log(q) + (1 - guess) * np.log1p(-q))
-        if self.model == "K80":
-            value -= 0.5 * float(np.log(self.kappa / 2) ** 2)
-        return value
+        n, guess = self.n_sites, self.divergence_guess
+        rate: list[Prior] = [Normal(-float(np.log(n)), _PRIOR_RATE)]
+        kappa: list[Prior] = [Normal(float(np.log(2.0)), 1.0)] * (self.model == "K80")
+        return [*rate, *kappa, LogitBeta(n * guess, n * (1 - 2 * guess) / 2)]
+
+    def quantities(self) -> list[Quantity]:
+        """Return the substitutions of a link, kappa, and the divergence of a root a site."""
+        kappa = [Quantity("kappa", self.kappa)] * (self.model == "K80")
+        rate = Quantity("substitutions", self.rate * self.n_sites, "a link")
+        return [rate, *kappa, Quantity("divergence", self.divergence, "a site")]
 
     def describe(self) -> str:
         """Return the substitutions expected in one link."""

@@ -13,10 +13,11 @@ from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincinv
 
 from outtrees._common.types import Array
-from outtrees.models.column import ColumnKernel, Index, logit, share_of
+from outtrees.models.column import ColumnKernel, Index, Quantity, logit, share_of
 from outtrees.models.columns.similar import MISSING
 from outtrees.models.columns.unknown_sites import UnknownSites, filled
 from outtrees.models.columns.waiting import Waiting, guessed_wait
+from outtrees.models.priors import Normal, Prior
 
 # What is learned, unless it is given, in coordinates without constraints.
 NAMES = (
@@ -239,14 +240,29 @@ class Transmission(Waiting):
             theta[3] = 2 * (theta[2] - np.log(self.delay_sd))
         return replace(self, theta=theta)
 
-    def log_prior(self) -> float:
-        """Return the normal log-density of all parameters about their first guess.
+    def priors(self) -> list[Prior]:
+        """Return those of all parameters that are learned, normal about their first guess.
 
         One standard deviation is a factor of 2 for means, 1.3 for spreads, 7 for the rate, 2 for
         the time from the origin to the first sample; 0.27 to 0.73 for the share sampled.
         """
-        off = (self.theta - self.centre) / _SPREADS
-        return -0.5 * float((off[self._free] ** 2).sum())
+        found = [Normal(float(c), float(s)) for c, s in zip(self.centre, _SPREADS, strict=True)]
+        return [prior for prior, free in zip(found, self._free, strict=True) if free]
+
+    def log_prior(self) -> float:
+        """Return the log prior density of the parameters."""
+        return super(Waiting, self).log_prior()
+
+    def quantities(self) -> list[Quantity]:
+        """Return the parameters that are learned, the origin as time before the first sample."""
+        result = []
+        for (name, value), free in zip(self.values_of(self.theta).items(), self._free, strict=True):
+            if free and name == "origin":
+                result.append(Quantity("origin before first", self.first_date - value, "time"))
+            elif free:
+                unit = {"sampled": "", "substitution_rate": "a site and time"}.get(name, "time")
+                result.append(Quantity(name.replace("_", " "), value, unit))
+        return result
 
     def values_of(self, theta: Array) -> dict[str, float]:
         """Return the parameters in units of the table."""
@@ -646,9 +662,9 @@ class TransmittedSequence(ColumnKernel):
         """Return the kernel itself."""
         return self
 
-    def log_prior(self) -> float:
-        """Return 0: the prior is that of the column of dates."""
-        return 0.0
+    def priors(self) -> list[Prior]:
+        """Return none: they are those of the column of dates."""
+        return []
 
     def reordered(self, cells: Array, rows: Index) -> Array:
         """Return the cells with the letters of other records; dates stay."""

@@ -13,8 +13,9 @@ from scipy.special import gammaln, log_ndtr
 
 from outtrees._common.text import short_number
 from outtrees._common.types import Array
-from outtrees.models.column import CellKernel, Index
+from outtrees.models.column import CellKernel, Index, Quantity
 from outtrees.models.columns.gamma_tails import log_tails
+from outtrees.models.priors import Normal, Prior
 from outtrees.models.quick import Gaps
 
 # Columns of a cell: date, date from which children wait, ± half-width, 1 where still open.
@@ -78,6 +79,7 @@ class Waiting(CellKernel):
     log_mean: float = 0.0
     log_shape: float = 0.0  # of mean² / variance, which is a gamma's shape
     guess: tuple[float, float] = (0.0, 0.0)  # centre of the prior: log_mean, log_shape
+    guess_spread: tuple[float, float] = (2.0, 0.5)  # its standard deviations
     window: float = 1.0
     fixed: bool = False  # whether the present waiting time is tried as it is
 
@@ -240,6 +242,14 @@ class Waiting(CellKernel):
         log_shape = 2 * (log_mean - float(np.log(sd)))
         return replace(self, log_mean=log_mean, log_shape=log_shape, fixed=True)
 
+    def near(self, spread: float) -> Self:
+        """Return the kernel that learns its waiting time near the present one.
+
+        `spread` is the standard deviation of the log of the mean beforehand.
+        """
+        here = (self.log_mean, self.log_shape)
+        return replace(self, fixed=False, guess=here, guess_spread=(spread, self.guess_spread[1]))
+
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return children dated after their parents' end."""
         if self.table is not None:
@@ -301,18 +311,36 @@ class Waiting(CellKernel):
             self.unit,
         )
 
-    def log_prior(self) -> float:
-        """Return the log-normal log-density of mean and shape, up to a constant.
+    def priors(self) -> list[Prior]:
+        """Return those of the logarithms of mean and shape, as far as they are learned.
 
         The mean may be a factor of 7 from its start within one standard deviation, the shape a
         factor of 1.6 from 2: a gamma that would shrink onto one day of the calendar is held back.
         """
-        if self.table is not None:
-            return 0.0
-        return -0.5 * float(
-            ((self.log_mean - self.guess[0]) / 2) ** 2
-            + ((self.log_shape - self.guess[1]) / 0.5) ** 2
-        )
+        both = zip(self._both_priors, self._free, strict=True)
+        return [prior for prior, free in both if free]
+
+    @property
+    def _both_priors(self) -> list[Prior]:
+        return [Normal(c, s) for c, s in zip(self.guess, self.guess_spread, strict=True)]
+
+    def log_prior(self) -> float:
+        """Return the log prior density; of a waiting time that is tried, how likely it is."""
+        if not self.fixed or self.table is not None:
+            return super().log_prior()
+        pairs = zip(self._both_priors, (self.log_mean, self.log_shape), strict=True)
+        return float(sum(prior.log_density(x) for prior, x in pairs))
+
+    def prior_slopes(self) -> Array:
+        """Return ∂/∂params of `log_prior`."""
+        pairs = zip(self.priors(), self.params, strict=True)
+        return np.array([prior.slope(x) for prior, x in pairs])
+
+    def quantities(self) -> list[Quantity]:
+        """Return the mean and standard deviation, as far as they are learned."""
+        if not any(self._free):
+            return []
+        return [Quantity(n, x, "time") for n, x in zip(("mean", "sd"), self.moments, strict=True)]
 
     def describe(self) -> str:
         """Return the waiting time's mean and standard deviation."""
