@@ -101,11 +101,14 @@ def test_draws_have_names_units_intervals_and_survive_a_file(outbreak, tmp_path)
     assert "onset: mean (days)" in table.columns
     assert "ward: stickiness" in table.columns or "ward" in found.left_out_
     even = found.posterior(50)
-    assert even.n_rows == 50
+    assert len(even) == 50
     name = table.columns[-1]
     mean = np.average(table[name], weights=table["weight"])
     spread = np.sqrt(np.average((np.array(table[name]) - mean) ** 2, weights=table["weight"]))
     assert abs(np.mean(even[name]) - mean) < 0.5 * spread
+    parents = found.parents(errors=True)
+    assert parents.columns == ("child", "parent", "support", "rank", "error")
+    assert 0 <= max(parents["error"]) < 0.05
     intervals = found.intervals(0.9)
     rows = zip(*(intervals[key] for key in ("lower", "median", "upper")), strict=True)
     assert all(low <= middle <= high for low, middle, high in rows)

@@ -60,12 +60,12 @@ def integrated(
     problem = problem_of(fit.readings[0].lineage, cells, given.in_order(order), roots)
     spread = 0.0 if fit.siblings > _UNTAUGHT else _spread_of_waits(fit)
     found = []
+    say("posterior of the parameters")
     for reading in fit.readings:
         start = opened(reading.lineage, spread)
         if reading.weight < _LEAST_WEIGHT or not len(problem.params_of(start, 0.0)):
             found.append(reading)
             continue
-        say("posterior of the parameters")
         found.append(with_draws(problem, reading, start, seed))
     return fit._replace(readings=tuple(found))
 

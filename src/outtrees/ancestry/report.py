@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 from outtrees import __version__
 from outtrees._common.text import short_number
 from outtrees.ancestry.columns import DateOptions
+from outtrees.ancestry.integration import intervals_table, is_integrated
 from outtrees.ancestry.learning import waiting_means
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.spread import Spread
@@ -54,6 +55,7 @@ _ROOM = 6_000_000  # bytes of log-weights in the report
 # they hold less than 1e-20 of the probability.
 _FAR = 60.0
 _NOTED, _MOST_READINGS = 0.02, 8  # weight of a reading in the report, and their number
+_DRAWN = "Medians and intervals that hold 95 % of the draws that all supports average over."
 _INTERVALS = "Intervals hold 95 %, by the curvature of the log-posterior."
 _CHILDREN = (
     "Intervals hold 95 % of drawn trees. Cases of the last weeks may have children that were not "
@@ -446,6 +448,9 @@ def report_data(
         **{f"sha256 of {name}": digest for name, digest in records.provenance.items()},
     }
     intervals, series = _spread(spread)
+    note = _INTERVALS if intervals else ""
+    if not intervals and is_integrated(posterior):
+        intervals, note = _drawn_intervals(posterior), _DRAWN
     return ReportData(
         title=f"Ancestry of {counted(len(records), 'record')}",
         ids=list(records.ids),
@@ -466,7 +471,7 @@ def report_data(
         weights=_report_weights(posterior),
         readings=_report_readings(posterior),
         intervals=intervals,
-        interval_note=_INTERVALS if intervals else "",
+        interval_note=note,
         series=series,
     )
 
@@ -509,26 +514,30 @@ def _report_weights(posterior: Posterior) -> ReportWeights | None:
 
 def _report_readings(posterior: Posterior) -> list[ReportReading]:
     """Return the readings with a noteworthy weight, each with its own best parents."""
-    trees = posterior.trees
-    if not isinstance(trees, OutTreeMixture):
-        return []
     dates = posterior.dates
     unit = "days" if dates is not None and dates.calendar else "units of time"
     table = readings_table(posterior)
     found: list[ReportReading] = []
-    for i, part in enumerate(trees.parts):
-        if trees.weights[i] < _NOTED or len(found) == _MOST_READINGS:
+    for i, reading in enumerate(posterior.readings):
+        if reading.weight < _NOTED or len(found) == _MOST_READINGS:
             continue
         mean, sd = table["waiting_mean"][i], table["waiting_sd"][i]
         name = f"reading {i + 1}"
         if np.isfinite(mean):
             name = f"wait {short_number(mean)} ± {short_number(sd, 2)} {unit}"
-        best = best_parents(posterior, part.edge_marginals, part.root_marginals)
-        supports = part.root_marginals.copy()
+        edge_supports, supports = posterior.reading_supports(i)
+        best = best_parents(posterior, edge_supports, supports)
         at = np.flatnonzero(best[posterior.edges.child] == posterior.edges.parent)
-        supports[posterior.edges.child[at]] = part.edge_marginals[at]
-        found.append(ReportReading(name, float(trees.weights[i]), best, supports))
+        supports[posterior.edges.child[at]] = edge_supports[at]
+        found.append(ReportReading(name, float(reading.weight), best, supports))
     return found if len(found) > 1 else []
+
+
+def _drawn_intervals(posterior: Posterior) -> list[ReportInterval]:
+    """Return the parameters that supports average over, for the report."""
+    table = intervals_table(posterior, 0.95)
+    rows = zip(*(table[name] for name in ("parameter", "median", "lower", "upper")), strict=True)
+    return [ReportInterval(name, middle, low, high, False) for name, middle, low, high in rows]
 
 
 def _spread(spread: Spread | None) -> tuple[list[ReportInterval], list[ReportSeries]]:

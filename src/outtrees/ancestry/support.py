@@ -12,7 +12,8 @@ from outtrees.ancestry.posterior import Posterior
 from outtrees.candidates.choices import log_sums
 from outtrees.inference.messages import draw_states
 from outtrees.io.tables import Table
-from outtrees.models.columns import Sticky, Waiting
+from outtrees.models.columns import Lineage, Sticky, Waiting
+from outtrees.trees.mixture import OutTreeMixture
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -50,11 +51,17 @@ def ranked(posterior: Posterior, edge_supports: Array, root_supports: Array) -> 
 
 
 def parents_table(
-    posterior: Posterior, keep: Callable[[RankedParents], NDArray[np.bool_]]
+    posterior: Posterior,
+    keep: Callable[[RankedParents], NDArray[np.bool_]],
+    errors: bool = False,
 ) -> Table:
     """Return the rows (child, parent, support, rank) of the candidates that `keep` marks."""
     ranked = ranked_parents(posterior)
-    return Table(parents_columns(posterior, ranked, keep(ranked)))
+    rows = keep(ranked)
+    columns = parents_columns(posterior, ranked, rows)
+    if errors:
+        columns["error"] = np.concatenate(posterior.support_errors)[ranked.edge[rows]].tolist()
+    return Table(columns)
 
 
 def parents_columns(
@@ -172,7 +179,7 @@ def labels_table(posterior: Posterior, n_trees: int, rng: np.random.Generator) -
     """
     records = posterior.records
     labels = [column for column in records.columns if column.kind == "label"]
-    trees = posterior.trees.sample(n_trees, rng)
+    drawn = _trees_of_members(posterior, n_trees, rng)
     rows: dict[str, list[Any]] = {
         key: [] for key in ("record", "column", "label", "support", "error")
     }
@@ -185,15 +192,16 @@ def labels_table(posterior: Posterior, n_trees: int, rng: np.random.Generator) -
         log_nodes = np.zeros((len(records), len(levels)))
         log_nodes[known] = -np.inf
         log_nodes[known, codes[known].astype(np.intp)] = 0.0
-        # Labels change by the links' mixture, outliers included.
-        edge = _label_matrix(posterior, c, kernel)
         total, squares = np.zeros_like(log_nodes), np.zeros_like(log_nodes)
-        with np.errstate(divide="ignore"):
-            log_edge, log_prior = np.log(edge), np.log(kernel.marginal)
-        for parents in trees:
-            marginals = draw_states(parents, log_nodes, log_edge, 0, log_prior).marginals
-            total += marginals
-            squares += marginals**2
+        for lineage, trees in drawn:
+            # Labels change by the links' mixture, outliers included.
+            with np.errstate(divide="ignore"):
+                log_edge = np.log(_label_matrix(lineage, c))
+                log_prior = np.log(kernel.marginal)
+            for parents in trees:
+                marginals = draw_states(parents, log_nodes, log_edge, 0, log_prior).marginals
+                total += marginals
+                squares += marginals**2
         mean = total / n_trees
         error = np.sqrt(np.maximum(squares / n_trees - mean**2, 0) / n_trees)
         for i in np.flatnonzero(~known):
@@ -206,14 +214,28 @@ def labels_table(posterior: Posterior, n_trees: int, rng: np.random.Generator) -
     return Table(rows)
 
 
-def _label_matrix(posterior: Posterior, c: int, kernel: Sticky) -> Array:
+def _trees_of_members(
+    posterior: Posterior, n_trees: int, rng: np.random.Generator
+) -> list[tuple[Lineage, Index]]:
+    """Return drawn trees (n, T) with the parameters that they were drawn with."""
+    trees = posterior.trees
+    if not isinstance(trees, OutTreeMixture):
+        return [(posterior.lineage, trees.sample(n_trees, rng))]
+    numbers = rng.multinomial(n_trees, trees.weights)
+    both = zip(posterior.members, trees.parts, numbers, strict=True)
+    return [(member.lineage, part.sample(int(n), rng)) for member, part, n in both if n]
+
+
+def _label_matrix(lineage: Lineage, c: int) -> Array:
     """Return p(child's label | parent's label) over all numbers of links (C, C)."""
+    kernel = lineage.kernels[c]
+    assert isinstance(kernel, Sticky)  # labels always are
     C = len(kernel.levels)
     x, y = (side.ravel() for side in np.indices((C, C)))
     cells = np.arange(C, dtype=np.float64)[:, None]
     pairs = kernel.pairs(cells, cells, x, y)
     follows = np.zeros(C * C)
-    for k, weight in enumerate(posterior.lineage.step_weights, start=1):
+    for k, weight in enumerate(lineage.step_weights, start=1):
         follows = follows + weight * np.exp(kernel.log_steps(pairs, k))
-    share = posterior.lineage.outlier_shares[c]
+    share = lineage.outlier_shares[c]
     return np.asarray((1 - share) * follows.reshape(C, C) + share * kernel.marginal[:, None])

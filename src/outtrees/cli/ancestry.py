@@ -69,7 +69,7 @@ _SAME = (
     *("generation_mean", "generation_sd", "delay_mean", "delay_sd"),
     *("substitution_rate", "sampled"),
     *("date_uncertainty", "until", "censored", "substitution"),
-    *("max_iter", "candidates", "n_candidates", "contacts_directed"),
+    *("parameters", "max_iter", "candidates", "n_candidates", "contacts_directed"),
 )
 
 _columns = together(
@@ -234,6 +234,10 @@ _changes = together(
     section="How children differ from parents",
 )  # fmt: skip
 _computation = together(
+    click.option("--parameters", type=click.Choice(["auto", "integrated", "fitted"]),
+                 default="auto", show_default=True, help="Average over the parameters that the "
+                 "table leaves possible, or take the fitted ones for granted. auto: integrated up "
+                 "to 300 records, 50,000 possible edges and 40 parameters."),
     click.option("--max-iter", type=click.IntRange(min=1), default=100, show_default=True,
                  help="Largest number of iterations."),
     candidate_options,
@@ -712,7 +716,7 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
     _tell_columns(screen, model)
     _tell_readings(screen, model)
     table = found.parents
-    screen.say("\nprobable parents (supports are exact, given the fitted parameters):")
+    screen.say(f"\nprobable parents ({_what_supports_are(screen, model)}):")
     whole = where_whole(options["out"], PARENTS)
     screen.table(_with_roots(table), bar="support", whole=whole)
     total = len(model.records)
@@ -752,6 +756,25 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
         screen.say("\nlabels (sampled, with their Monte-Carlo errors):")
         screen.table(found.labels, whole=where_whole(options["out"], LABELS))
         screen.summary["labels"] = found.labels
+
+
+def _what_supports_are(screen: Screen, model: Any) -> str:
+    """Return whether supports average over parameters, with their largest Monte-Carlo error."""
+    from outtrees.ancestry.integration import is_integrated
+
+    evidence = model.log_evidence_
+    screen.summary.update(
+        parameters_are="integrated" if is_integrated(model.fitted) else "fitted",
+        intervals=dict(model.intervals()),
+        log_evidence=None if evidence is None else evidence._asdict(),
+    )
+    if not is_integrated(model.fitted):
+        return "supports are exact, given the fitted parameters"
+    error = max(float(errors.max(initial=0.0)) for errors in model.fitted.support_errors)
+    return (
+        "sums over trees are exact, parameters are integrated out by draws; Monte-Carlo errors up "
+        f"to {error:.1g}"
+    )
 
 
 def _with_roots(table: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
