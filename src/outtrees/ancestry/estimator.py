@@ -211,10 +211,10 @@ class Ancestry(BaseEstimator):
     >>> print(found.parents(min_support=0.3))
     child  parent  support  rank
     a                1.000     1
-    b      a         0.980     1
-    c      a         0.957     1
-    d      c         0.546     1
-    d      b         0.436     2
+    b      a         0.952     1
+    c      a         0.925     1
+    d      c         0.536     1
+    d      b         0.428     2
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -1122,7 +1122,7 @@ class Ancestry(BaseEstimator):
         >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
         >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
         >>> row = model.fit(table).what_if({"c": "a"})[0]
-        >>> row.child, row.parent, round(row.support, 1), row.support_if
+        >>> row.child, row.parent, round(row.support, 1), round(row.support_if, 1)
         ('c', 'a', 0.2, 1.0)
         """
         known = known_parents(self.records, parent, with_table=False)

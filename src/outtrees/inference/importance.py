@@ -88,8 +88,8 @@ def integrate(
     Examples
     --------
     >>> found = integrate(lambda x: float(-0.5 * x @ x), np.zeros(2), np.eye(2), 256, 0)
-    >>> abs(found.log_evidence - np.log(2 * np.pi)) < 0.05, found.pareto_k < 0.7
-    (True, True)
+    >>> abs(round(found.log_evidence - float(np.log(2 * np.pi)), 1)), found.trusted
+    (0.0, True)
     """
     size = 1 << max(int(np.ceil(np.log2(max(n_draws, 2)))) - 1, 2)  # of a round
     points = Sobol(len(mode) + 1, scramble=True, rng=np.random.default_rng(seed))
