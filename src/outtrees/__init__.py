@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from outtrees._common.progress import show_progress
 from outtrees.errors import (
     ArgumentError,
     InvalidWeightsError,
@@ -47,6 +48,7 @@ __all__ = [
     "read_matrix",
     "read_records",
     "save",
+    "show_progress",
 ]
 
 # Loaded at first use: NumPy, SciPy and scikit-learn (which brings pandas where it is installed)

@@ -23,18 +23,20 @@ def records(n, groups=1):
     )  # fmt: skip
 
 
-def test_auto_is_dense_as_long_as_that_fits(free):
-    needed = dense_bytes([100], 16)
-    free(needed)
-    plan = matrix_plan(MODEL, 100)
-    assert (plan.way, plan.why, plan.needed) == ("dense", "", needed)
-    free(needed - 1)
-    plan = matrix_plan(MODEL, 100)
-    assert plan.way == "knn"
-    assert plan.needed < needed
-    assert "only the 10 best candidate parents" in plan.why
-    assert plan.why.options[0].value == "dense"
-    plan.check()
+@pytest.mark.parametrize("memory", [1000, 10**12, None])
+def test_auto_goes_by_the_number_of_records_on_every_machine(free, memory):
+    free(memory)
+    plan = matrix_plan(MODEL, 1500)
+    assert (plan.way, plan.why, plan.needed) == ("dense", "", dense_bytes([1500], 16))
+    larger = matrix_plan(MODEL, 1501)
+    assert larger.way == "knn"
+    assert larger.needed < plan.needed
+    assert "only the 10 best candidate parents" in larger.why
+    assert larger.why.options[0].value == "dense"
+    assert matrix_plan(MODEL, 1501, can_be_sparse=False).way == "dense"
+    if memory == 1000:
+        with pytest.raises(MemoryError, match="Use candidates='knn'"):
+            plan.check()
 
 
 def test_groups_need_less_than_one_family(free):

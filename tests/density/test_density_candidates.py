@@ -13,6 +13,10 @@ from outtrees.datasets import make_spiral
 from outtrees.inference.likelihood import leaf_log_density, log_likelihood
 from outtrees.trees.parents import are_out_trees
 
+# With few candidates much probability is left out, which is told; a test of its own looks at that.
+pytestmark = pytest.mark.filterwarnings("ignore:.*that are no candidates hold")
+
+
 SPIRAL = make_spiral(80)
 NEW = make_spiral(20, random_state=5)
 
@@ -133,16 +137,23 @@ def test_early_stopping_and_choices():
 # Which way a fit goes ------------------------------------------------------------------------
 
 
-def test_auto_goes_by_the_free_memory(monkeypatch):
-    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 8 * 16 * 80**2 - 1)
-    model = OutTreeDensity("parzen", n_candidates=6, random_state=0)
-    with pytest.warns(CandidatesWarning, match="All pairs of 80 records would need about 819.2 kB"):
+def test_auto_goes_by_the_number_of_records(monkeypatch):
+    model = OutTreeDensity("parzen", n_candidates=40, random_state=0)
+    assert model.fit(SPIRAL).candidates_ == "dense"
+    monkeypatch.setattr("outtrees.candidates.plan.MOST_DENSE_MATRIX", 79)
+    with pytest.warns(CandidatesWarning, match="All pairs of 80 records would take very") as told:
         model.fit(SPIRAL)
     assert model.candidates_ == "knn"
-    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 8 * 16 * 80**2)
-    assert model.fit(SPIRAL).candidates_ == "dense"
-    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: None)  # nobody knows
-    assert model.fit(SPIRAL).candidates_ == "dense"
+    assert [warning.filename for warning in told] == [__file__]  # where the user called fit
+
+
+@pytest.mark.filterwarnings("default")
+def test_much_probability_left_out_is_told():
+    model = OutTreeDensity("gaussian", candidates="knn", n_candidates=1, random_state=0)
+    with pytest.warns(CandidatesWarning, match=r"no candidates hold .*%.*; raise n_cand") as told:
+        model.fit(SPIRAL)
+    assert model.dropped_mass_.mean > 0.01
+    assert told[0].filename == __file__
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_allocated(monkeypatch):

@@ -82,7 +82,7 @@ def calibrated(
             f"parents leave (at most {_MUCH_ERROR} is expected); raise n_sweeps, or give more "
             "known parents of the same groups",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return learned.lineage
 

@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.arguments import as_count
+from outtrees._common.progress import note, shows_progress
 from outtrees._common.random import as_generator
 from outtrees.ancestry import figures, learning, limited_children, report, support
 from outtrees.ancestry.calibration import calibrated
@@ -146,8 +147,8 @@ class Ancestry(BaseEstimator):
         have. See `fit`.
     candidates : {"auto", "dense", "knn"}
         Which possible parents take part: all of them ("dense"), or each record's best ("knn"), by
-        the fitted changes of all columns. "auto" takes all unless they would not fit into memory,
-        or a group has more than 4,000 records; it then says so in `warnings_`.
+        the fitted changes of all columns. "auto" takes all unless a group has more than 4,000
+        records; it then says so in `warnings_`.
     n_candidates : int
         How many, at most, with "knn".
     parameters : {"auto", "integrated", "fitted"}
@@ -344,6 +345,7 @@ class Ancestry(BaseEstimator):
 
     # Fit -----------------------------------------------------------------------------------
 
+    @shows_progress
     def fit(
         self,
         table: Any,
@@ -412,7 +414,7 @@ class Ancestry(BaseEstimator):
             warnings.warn(
                 "Ancestry(generations=…) goes with version 0.3; write links=….",
                 FutureWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self._check_generation_time()
         _ = self._published
@@ -468,7 +470,7 @@ class Ancestry(BaseEstimator):
             warnings.warn(
                 f"the fit had not converged after {self.max_iter} iterations; raise max_iter",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 
@@ -582,6 +584,7 @@ class Ancestry(BaseEstimator):
 
     def _say(self, text: str) -> None:
         """Tell the display of progress, if it takes words, what is under way."""
+        note(text)
         say = getattr(self.progress, "say", None)
         if say is not None:
             say(text)
@@ -788,6 +791,7 @@ class Ancestry(BaseEstimator):
         """The expected share of records without a parent."""
         return float(self.fitted.trees.root_marginals.mean())
 
+    @shows_progress
     def calibrate(
         self,
         parents: Mapping[str, str | None],
@@ -1013,6 +1017,7 @@ class Ancestry(BaseEstimator):
         """Each record's parent, support, root probability, expected children and log-density."""
         return support.records_table(self.fitted)
 
+    @shows_progress
     def limited_parents(
         self,
         max_children: int,
@@ -1135,6 +1140,7 @@ class Ancestry(BaseEstimator):
         except NoSpanningTreeError as error:
             raise named(error, self.records.ids) from error
 
+    @shows_progress
     def column_evidence(self, n_shuffles: int = 3, random_state: Any = None) -> Table:
         """Return what each column says about parents: column, gain, error, alone, outliers, used.
 

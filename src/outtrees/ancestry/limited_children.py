@@ -93,7 +93,7 @@ def limited_table(found: LimitedSupports, posterior: Posterior, min_support: flo
             f"the chains of trees had not mixed (largest R̂ {found.r_hat:.2f}, at most {_MIXED} is "
             "expected): errors of some supports are larger than said; raise n_sweeps",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     order = ranked(posterior, found.edges, found.roots)
     error = np.concatenate([found.edge_errors, found.root_errors])[order.edge]

@@ -22,6 +22,7 @@ from outtrees.ancestry.spread import Spread
 from outtrees.ancestry.support import best_parents, log_density, ranked_parents, readings_table
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
+from outtrees.candidates.plan import MUCH_DROPPED
 from outtrees.errors import Message, Option, Part
 from outtrees.models.columns import (
     Distances,
@@ -61,7 +62,6 @@ _CHILDREN = (
     "Intervals hold 95 % of drawn trees. Cases of the last weeks may have children that were not "
     "sampled yet."
 )
-_MUCH_DROPPED = 0.01  # probability of parents that are no candidates that is worth a warning
 _MANY_LAST = 0.2  # share of records with the last date that is worth a warning
 _FEW = 20  # records that may share a date, or go with a column, by chance
 _CROWDED = 3  # times as many records as any other date has
@@ -281,7 +281,7 @@ def _about_the_fit(facts: FitFacts) -> Iterator[str]:
             Option("max_iter"),
             ".",
         )
-    if facts.dropped is not None and facts.dropped.mean > _MUCH_DROPPED:
+    if facts.dropped is not None and facts.dropped.mean > MUCH_DROPPED:
         yield Message(
             f"Parents that are no candidates hold {facts.dropped.mean:.1%} of the "
             "probability; raise ",

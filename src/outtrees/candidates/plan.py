@@ -30,7 +30,10 @@ _MATRIX_ARRAYS, _TABLE_ARRAYS = 16, 18
 # each record.
 MATRIX_EDGE_ARRAYS, _MATRIX_RECORD_BYTES = 25, 1000
 _TABLE_EDGE_ARRAYS, _TABLE_RECORD_BYTES = 45, 3000
-MOST_DENSE = 4000  # records in a group of a table; beyond, all pairs take hours, not minutes
+# Records of which "auto" looks at all pairs: some minutes of one core. By number alone, so that
+# every machine gives the same answer. In a table: of one group; dates exclude half of the pairs.
+MOST_DENSE, MOST_DENSE_MATRIX = 4000, 1500
+MUCH_DROPPED = 0.01  # probability of parents that are no candidates that is worth a warning
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "candidates": [StrOptions({"dense", "knn", "auto"})],
@@ -96,8 +99,8 @@ def matrix_plan(
 ) -> Plan:
     """Return the plan of an estimator with `candidates` and `n_candidates`.
 
-    "auto" is dense where the arrays of a dense fit fit into the memory that is free, `n_jobs` fits
-    at the same time; else it is knn. Beside its candidates each record has `n_sampled` parents that
+    "auto" is dense up to 1,500 records, and where `can_be_sparse` is false; `n_jobs` fits are made
+    at the same time. Beside its candidates each record has `n_sampled` parents that
     stand for others; `edge_arrays` is the number of arrays of edge length at the peak.
     """
     jobs = effective_n_jobs(n_jobs)
@@ -116,6 +119,7 @@ def matrix_plan(
         dense_bytes([n_records], _MATRIX_ARRAYS) * jobs,
         edge_bytes(edges, edge_arrays, n_records, _MATRIX_RECORD_BYTES) * jobs,
         remedies,
+        too_long=n_records > MOST_DENSE_MATRIX,
         subject=f"{type(estimator).__name__}: ",
     )
 
@@ -133,8 +137,23 @@ def matrix_way(estimator: Any, n_records: int, **options: Any) -> str:
     plan = matrix_plan(estimator, n_records, **options)
     plan.check()
     if plan.why:
-        warnings.warn(plan.why, CandidatesWarning, stacklevel=3)
+        warnings.warn(plan.why, CandidatesWarning, stacklevel=5)
     return plan.way
+
+
+def warn_of_dropped_mass(estimator: Any) -> None:
+    """Warn if the parents that are no candidates hold more than 1 % of the probability."""
+    mass = getattr(estimator, "dropped_mass_", None)
+    if mass is not None and mass.mean > MUCH_DROPPED:
+        warnings.warn(
+            Message(
+                f"{type(estimator).__name__}: parents that are no candidates hold "
+                f"{mass.mean:.1%} of the probability; raise ",
+                Option("n_candidates", estimator.n_candidates),
+            ),
+            CandidatesWarning,
+            stacklevel=4,
+        )
 
 
 # Of a table --------------------------------------------------------------------------------
@@ -143,8 +162,7 @@ def matrix_way(estimator: Any, n_records: int, **options: Any) -> str:
 def table_plan(records: Records, candidates: str, n_candidates: int) -> Plan:
     """Return the plan of an `Ancestry` of these records.
 
-    "auto" is dense where that fits into the memory that is free, and no group has more than
-    4,000 records.
+    "auto" is dense where no group has more than 4,000 records.
     """
     needed, sparse = (table_bytes(records, way, n_candidates) for way in ("dense", "knn"))
     instead = {"dense": Option("candidates", "knn"), "knn": Option("n_candidates")}
@@ -198,17 +216,12 @@ def _planned(
     subject: str = "",
 ) -> Plan:
     free = memory.free_memory()
-    fits = free is None or dense <= free
     way, why = asked, Message("")
     if asked == "auto":
-        way = "dense" if fits and not too_long else "knn"
+        way = "knn" if too_long else "dense"
     if asked == "auto" and way == "knn":
-        what = "take very long"
-        if not fits and free is not None:
-            what = f"need about {memory.size_text(dense)} of memory ({memory.size_text(free)} "
-            what += "are free)"
         why = Message(
-            f"{subject}All pairs of {n_records:,} records would {what}, so only the "
+            f"{subject}All pairs of {n_records:,} records would take very long, so only the "
             f"{n_candidates} best candidate parents of each record take part (dropped_mass_ "
             "reports what that leaves out); ",
             Option("candidates", "dense"),

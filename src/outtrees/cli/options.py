@@ -190,8 +190,8 @@ candidate_options = together(
         type=click.Choice(["auto", "dense", "knn"]),
         default="auto",
         show_default=True,
-        help="Use all possible parents (dense) or the best of each record (knn). auto: dense, "
-        "unless that needs too much time or memory.",
+        help="Use all possible parents (dense) or the best of each record (knn). auto: dense "
+        "up to 4,000 records of a group (density and label: 1,500).",
     ),
     click.option(
         "--n-candidates",

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from outtrees._common.progress import silenced
 from outtrees.cli.errors import flat, told
 from outtrees.errors import message_of
 
@@ -128,14 +129,19 @@ class Screen:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("iteration {task.completed}, penalised log-likelihood {task.fields[value]}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        ) as bar:
+        with (
+            Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn(
+                    "iteration {task.completed}, penalised log-likelihood {task.fields[value]}"
+                ),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            ) as bar,
+            silenced(),
+        ):
             task = bar.add_task(title, total=total, value="…")
 
             def move(iteration: int, objective: float) -> None:
@@ -163,16 +169,19 @@ class Screen:
             TimeRemainingColumn,
         )
 
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[last]}"),
-            console=Console(stderr=True),
-            transient=True,
-        ) as bar:
+        with (
+            Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[last]}"),
+                console=Console(stderr=True),
+                transient=True,
+            ) as bar,
+            silenced(),
+        ):
             task = bar.add_task(title, total=None, last="")
 
             def move(done: int, total: int, last: str = "") -> None:
@@ -184,11 +193,11 @@ class Screen:
     def busy(self, title: str) -> Iterator[None]:
         """Show on a terminal that something is under way."""
         if self.quiet or not sys.stderr.isatty():
-            yield
+            yield  # lines of progress tell
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(title):
+        with Console(stderr=True).status(title), silenced():
             yield
 
     def finish(self) -> None:
@@ -205,6 +214,7 @@ def running(command: str, options: Mapping[str, Any]) -> Iterator[Screen]:
 
     screen = Screen(options["quiet"], options["as_json"])
     if screen.quiet:
+        os.environ["OUTTREES_QUIET"] = "1"  # heeded by outtrees._common.progress
         os.environ["OUTTREES_COMPILE_QUIETLY"] = "1"  # heeded by outtrees._common.compiled
     screen.summary.update({"command": command, "version": __version__, "seed": options.get("seed")})
     with screen.warnings_told(), _cores(options.get("jobs")):

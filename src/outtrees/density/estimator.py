@@ -16,12 +16,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.order import record_order
+from outtrees._common.progress import shows_progress
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
 from outtrees.candidates.matrix_search import matrix_candidates
 from outtrees.candidates.parent_sample import n_sampled
-from outtrees.candidates.plan import CONSTRAINTS, Plan, matrix_plan, matrix_way
+from outtrees.candidates.plan import (
+    CONSTRAINTS,
+    Plan,
+    matrix_plan,
+    matrix_way,
+    warn_of_dropped_mass,
+)
 from outtrees.datasets.generators import make_out_tree
 from outtrees.density.incomplete import Completions, fit_incomplete
 from outtrees.density.options import option_grid, template
@@ -132,8 +139,8 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         Which pairs of records a fit looks at one by one. "dense": all, O(T³). "knn": the
         n_candidates likeliest parents of each record, with a random sample standing for all others
         (`outtrees.inference.em.fit_candidate_em`); solver "em" only, and an estimate of the dense
-        fit. "auto": dense as long as its arrays fit into the free memory; else knn, with a
-        `CandidatesWarning`. Nothing is allocated before that is decided.
+        fit. "auto": dense up to 1,500 records; else knn, with a `CandidatesWarning`. Nothing is
+        allocated before it is known to fit into the free memory.
     n_candidates : int, default=20
         For knn; with T − 1 or more all pairs are listed, and the fit is the dense one.
     neighbours : {"exact", "approximate"}, default="exact"
@@ -316,6 +323,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
 
     # Fit -------------------------------------------------------------------------------------
 
+    @shows_progress
     def fit(
         self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None
     ) -> Self:
@@ -388,6 +396,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         self.n_iter_ = fit.n_iter
         self.n_evaluations_ = fit.n_evaluations
         self.converged_ = fit.converged
+        warn_of_dropped_mass(self)
         self.mutation_ = fit.mutation  # last: an interrupted fit leaves an estimator not fitted
         if not fit.converged:
             warnings.warn(
@@ -403,7 +412,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
                     ", or scale the columns with StandardScaler",
                 ),
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 

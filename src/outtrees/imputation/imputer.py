@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from outtrees._common.arguments import check_count
 from outtrees._common.order import record_order
+from outtrees._common.progress import note, shows_progress
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Message, Option
@@ -167,6 +168,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
+    @shows_progress
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit mutations to the observed cells and find the posterior of the hidden ones.
 
@@ -206,7 +208,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "n_kept": self.n_chains * self.n_draws,
             },
             rng=as_generator(self.random_state),
-            report=_bar if self.verbose else None,
+            report=_bar if self.verbose else _noted,
         ).reordered(np.argsort(order))
         kept = {name: weight for name, weight in stack.weights.items() if weight > 0}
         posteriors = [(kept[name], found) for name, found in stack.posteriors.items()]
@@ -401,7 +403,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                     ", or use a mutation with a larger prior_strength",
                 ),
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
@@ -412,6 +414,11 @@ def _total(terms: Iterable[Array]) -> Array:
 def _key(record: Array) -> bytes:
     """Return what equal records share: there are several NaN, and two zeros."""
     return (np.where(np.isnan(record), np.nan, record) + 0.0).tobytes()
+
+
+def _noted(name: str, what: str, done: int, total: int) -> None:
+    """Keep how far one mutation is, for the next line of progress."""
+    note(f"{name}, {what} {done} of {total}")
 
 
 def _bar(name: str, what: str, done: int, total: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from outtrees._common.progress import note
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
 from outtrees.trees import OutTreeDistribution
@@ -125,6 +126,7 @@ class Progress:
         """Record a step; return whether it was the last."""
         gain = point.value - self.values[-1]
         self.values.append(point.value)
+        note(f"{self.of} {point.value:.2f} after {len(self.values) - 1} steps")
         if self._verbose:
             print(
                 f"iteration {len(self.values) - 1}: {self.of} {point.value:.6f}, "

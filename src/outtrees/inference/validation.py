@@ -186,7 +186,7 @@ def warn_of_degenerate_records(
             f"column {name!r} is constant; covariance regularised by "
             f"reg_covar={mutation.reg_covar}",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     copies = T - len(np.unique(X, axis=0))
     if copies:
@@ -197,7 +197,7 @@ def warn_of_degenerate_records(
             f"{found}; likelihood is unbounded without reg_covar > 0 and prior_strength > 0 "
             f"(here {mutation.reg_covar} and {getattr(mutation, 'prior_strength', None)})",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     varying = spread[spread > 0]
     ratio = varying.max() / varying.min()
@@ -205,5 +205,5 @@ def warn_of_degenerate_records(
         warnings.warn(
             f"columns differ in scale by {ratio:.0e}; use StandardScaler",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -14,11 +14,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.order import record_order
+from outtrees._common.progress import shows_progress
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
 from outtrees.candidates.matrix_search import matrix_candidates
-from outtrees.candidates.plan import CONSTRAINTS, Plan, matrix_plan, matrix_way
+from outtrees.candidates.plan import (
+    CONSTRAINTS,
+    Plan,
+    matrix_plan,
+    matrix_way,
+    warn_of_dropped_mass,
+)
 from outtrees.errors import ArgumentError, Message, Option
 from outtrees.inference import fit_mutation
 from outtrees.inference.frames import coded_frame, refuse_missing_numbers, suited_mutation
@@ -113,8 +120,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         "dense": every record may descend from every other, O(T³) a step. "knn": from its
         n_candidates likeliest parents only (`OutTreeDensity` says more); then stickiness and
         sharpness are chosen among 1,000 records in four neighbourhoods, and only "posterior" with
-        joint=False or "fresh" is possible. "auto": dense as long as its arrays fit into the free
-        memory; else knn, with a `CandidatesWarning`.
+        joint=False or "fresh" is possible. "auto": dense up to 1,500 records; else
+        knn, with a `CandidatesWarning`.
     n_candidates : int, default=20
         For knn; with T − 1 or more all pairs are listed.
     neighbours : {"exact", "approximate"}, default="exact"
@@ -260,6 +267,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = self._allows_missing()
         return tags
 
+    @shows_progress
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the mutation to all records, and find the labels of those that have none.
 
@@ -332,6 +340,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         self._remember(self.average_.reordered(back), self.n_iter_)
         # The known labels are exact in the distributions, so this keeps them.
         self.transduction_ = targets.classes[self.label_distributions_.argmax(axis=1)]
+        warn_of_dropped_mass(self)
         # Last: an interrupted fit leaves an estimator not fitted.
         self.model_: LabelModel = model.reordered(back)
         return self
@@ -512,7 +521,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
                     Option("burn_in", self.burn_in),
                 ),
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _climb(
@@ -540,7 +549,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
                     Option("max_iter"),
                 ),
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return mutations, climb.model
 

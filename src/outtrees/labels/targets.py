@@ -60,7 +60,7 @@ def read_targets(
             "all -1 were read as unlabelled, leaving one class; pass unlabeled=None if -1 is a "
             "class",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     elif len(classes) > 1 and counts.min() == 1:
         alone = classes[counts == 1]
@@ -68,7 +68,7 @@ def read_targets(
             f"{len(alone)} of {len(classes)} classes have a single labelled record (first: "
             f"{alone[0]}); nothing can be checked about such a class by hiding its label",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     labels = np.full(len(target), -1, dtype=np.intp)
     labels[known] = codes
