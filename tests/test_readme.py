@@ -30,6 +30,9 @@ def test_python_blocks(page, tmp_path, monkeypatch):
     names = {}
     for block in blocks:
         exec(compile(block, str(page), "exec"), names)
+    if page == README:  # a what-if that moves more than the record it is about
+        moved = names["found"].what_if({"case14": "case01"})
+        assert len(set(moved["child"])) > 3
     plt.close("all")
 
 
