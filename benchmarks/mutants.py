@@ -4,8 +4,9 @@ An edit is made in memory: a fork of this process imports the edited module in p
 and runs the tests that execute the edited function, the quickest first, until one fails or they
 took 40 seconds. Which tests execute which functions is found once and kept in
 build/mutants.json; test files that changed are looked at again. Edits that no test notices are
-listed. `make mutants` samples as many of trees/, models/ and inference/, each edit with the same
-probability within its folder.
+listed. So are those that benchmarks/mutants_harmless.txt knows to change nothing that a user sees,
+each with its reason; they are not counted. `make mutants` samples
+as many of trees/, models/ and inference/, each edit with the same probability within its folder.
 
     python benchmarks/mutants.py [--each 40] [--seed 0] [--only part/of/the/path[:line]]
 """
@@ -34,10 +35,12 @@ ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src"
 KEPT = ROOT / "build" / "mutants.json"
 FOLDERS = ("trees", "models", "inference")
-TESTS = [  # that answer for them
+TESTS = [  # that answer for them; those of estimators take longer and look at other things too
     *("tests/trees", "tests/models", "tests/inference", "tests/laws", "tests/fuzz/test_engine.py"),
     *(f"src/outtrees/{folder}" for folder in FOLDERS),
+    *("tests/candidates", "tests/density/test_bad_inputs.py", "tests/density/test_stacking.py"),
 ]
+HARMLESS = Path(__file__).with_name("mutants_harmless.txt")
 SWAPS: dict[type, list[type]] = {
     ast.Add: [ast.Sub],
     ast.Sub: [ast.Add],
@@ -64,8 +67,11 @@ SECONDS = 30.0  # beside four times what the tests take; longer is an endless lo
 class Edit:
     """One change of one node of a file."""
 
-    def __init__(self, file: Path, line: int, function: str, what: str, change: Callable) -> None:
-        self.file, self.line, self.function, self.what = file, line, function, what
+    def __init__(
+        self, file: Path, where: tuple[int, int], function: str, what: str, change: Callable
+    ) -> None:
+        self.file, self.function, self.what = file, function, what
+        self.line, self.column = where
         self.change = change  # of the nodes of the parsed file, in the order of `_nodes`
 
     def tree(self) -> ast.Module:
@@ -73,6 +79,14 @@ class Edit:
         tree = ast.parse((SRC / self.file).read_text())
         self.change([node for node, _ in _nodes(tree)])
         return tree
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What stays the same while lines move."""
+        lines = (SRC / self.file).read_text().splitlines()
+        line = lines[self.line - 1] if self.line else ""
+        column = self.column - len(line) + len(line.lstrip())
+        return str(self.file), line.strip(), f"{self.what}, column {column}"
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.what}"
@@ -103,8 +117,18 @@ def edits(file: Path) -> list[Edit]:
             def made(nodes: list[ast.AST], number: int = number, change: Callable = change) -> None:
                 change(nodes[number])
 
-            found.append(Edit(file, getattr(node, "lineno", 0), function, what, made))
+            found.append(Edit(file, _place(node), function, what, made))
     return found
+
+
+def _place(node: Any) -> tuple[int, int]:
+    """Return line and column of an operator or a constant."""
+    left = getattr(node, "left", None) or getattr(node, "target", None)
+    if isinstance(node, ast.BoolOp):
+        left = node.values[0]
+    return (
+        (node.lineno, node.col_offset) if left is None else (left.end_lineno, left.end_col_offset)
+    )
 
 
 def _changes(node: Any) -> Iterator[tuple[str, Callable]]:
@@ -380,7 +404,7 @@ def noticed(edit: Edit, tests: dict[str, Any]) -> bool:
 def control(tests: dict[str, Any]) -> None:
     """Make sure that what fails with an edit does not fail without one."""
     for file, function in CONTROLS:
-        nothing = Edit(Path(file), 0, function, "nothing", lambda _: None)
+        nothing = Edit(Path(file), (0, 0), function, "nothing", lambda _: None)
         if not executing(nothing, tests) or noticed(nothing, tests):
             raise SystemExit(f"no tests of {file}, or they fail although nothing was changed")
 
@@ -400,6 +424,15 @@ def sample(each: int, seed: int, only: str) -> Iterator[Edit]:
             possible if line else random.Random(seed).sample(possible, min(each, len(possible)))
         )
         yield from sorted(chosen, key=lambda edit: (str(edit.file), edit.line))
+
+
+def harmless() -> dict[tuple[str, str, str], str]:
+    """Return the reasons of edits that change nothing that a user sees."""
+    found = {}
+    for entry in HARMLESS.read_text().strip().split("\n\n"):
+        file, line, what, *reason = (part.strip() for part in entry.splitlines())
+        found[file, line, what] = " ".join(reason)
+    return found
 
 
 def main() -> None:
@@ -422,21 +455,29 @@ def main() -> None:
 
     tests = executed()
     control(tests)
-    tried: Counter[str] = Counter()
-    alive: Counter[str] = Counter()
+    known = harmless()
+    counts: dict[str, Counter[str]] = {folder: Counter() for folder in FOLDERS}
     for edit in sample(options.each, options.seed, options.only):
-        folder = edit.file.parts[1]
         begin = time.monotonic()
-        seen = noticed(edit, tests)
-        tried[folder] += 1
-        alive[folder] += not seen
+        reason = known.get(edit.key)
+        outcome = (
+            "noticed" if reason is None and noticed(edit, tests)
+            else "SURVIVED" if reason is None
+            else "harmless"
+        )  # fmt: skip
+        counts[edit.file.parts[1]][outcome] += 1
         took = f"{time.monotonic() - begin:5.1f} s"
-        print(f"{'noticed ' if seen else 'SURVIVED'} {took}  {edit}", flush=True)
-    print("| edits of | made | noticed |\n|---|---|---|")
-    for folder in FOLDERS:
-        print(f"| {folder}/ | {tried[folder]} | {tried[folder] - alive[folder]} |")
-    whole, kept = tried.total(), alive.total()
-    print(f"| all | {whole} | {whole - kept} ({1 - kept / max(whole, 1):.0%}) |")
+        print(f"{outcome:8} {took}  {edit}{f': {reason}' if reason else ''}", flush=True)
+        if outcome == "SURVIVED":
+            print("\n".join(["", *edit.key, ""]), flush=True)
+    print("| edits of | made | change nothing | others | noticed |\n|---|---|---|---|---|")
+    counts["all"] = sum(counts.values(), Counter())
+    for folder, count in counts.items():
+        others = count["noticed"] + count["SURVIVED"]
+        print(
+            f"| {folder} | {count.total()} | {count['harmless']} | {others} "
+            f"| {count['noticed']} ({count['noticed'] / max(others, 1):.0%}) |"
+        )
 
 
 if __name__ == "__main__":

@@ -154,6 +154,7 @@ def test_with_all_parents_listed_a_fit_is_the_dense_one(name):
             sparse.mutation.params, dense.mutation.params, rtol=1e-6, atol=1e-6
         )
         assert sparse.searches == (0,)
+    assert len(fit_candidate_em(start, X, 48, max_iter=5, random_state=0).searches) > 1
 
 
 def test_a_fit_with_fewer_parents_comes_close():

@@ -260,3 +260,13 @@ def test_early_stopping_keeps_the_best_on_validation_records():
     assert len(scores) - 1 - np.argmax(scores) == 3
     assert leaf_log_density(fit.mutation, X, held_out).mean() == pytest.approx(scores.max())
     assert scores.max() > scores[-1]
+
+
+def test_one_start_is_the_default():
+    mutation = MixtureMutation(n_iid=7, n_local=0)
+    options = {"max_iter": 2, "random_state": 0}
+    default, one, two = (
+        fit_mutation(mutation, REAL, **options, **more)
+        for more in ({}, {"n_init": 1}, {"n_init": 2})
+    )
+    assert default.n_evaluations == one.n_evaluations < two.n_evaluations

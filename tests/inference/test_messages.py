@@ -123,6 +123,7 @@ def test_a_long_chain_costs_no_recursion():
             {"log_nodes": np.full((3, 2), np.nan)},
             "must hold log-weights below inf; got nan",
         ),
+        ({"log_edge": np.full((2, 2), np.inf)}, "log_edge must hold log-weights below inf"),
         ({"log_root_prior": [0.0]}, r"log_root_prior must have shape \(2,\)"),
         ({"log_nodes": np.full((3, 2), -np.inf)}, "log_nodes must allow some assignment"),
     ],

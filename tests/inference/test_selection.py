@@ -86,3 +86,11 @@ def test_a_category_that_a_fold_lacks_is_still_known():
 def test_refusals(candidates, options, message):
     with pytest.raises(ValueError, match=message):
         select_mutation(candidates, CLOUD, **options)
+
+
+def test_two_records_must_be_outside_each_fold():
+    X = np.array([[0.0], [1.0], [3.0], [4.5]])
+    mutations = {"iid": GaussianMutation(transition="zero")}
+    assert select_mutation(mutations, X, cv=2, random_state=0).best == "iid"
+    with pytest.raises(ValueError, match="at least 2 records outside each fold; got 3 records"):
+        select_mutation(mutations, X[:3], cv=2, random_state=0)

@@ -12,6 +12,7 @@ from outtrees.inference.variational import (
     fit_posterior,
     fit_variational,
     lower_bound,
+    starts,
     variational_trees,
 )
 from outtrees.models import GaussianMutation
@@ -171,3 +172,13 @@ def test_a_wrong_update_is_noticed():
 
     with pytest.raises(ArithmeticError, match=r"Wrong\.update lowered the lower bound"):
         fit_variational(Wrong().start(REALS), REALS, accelerate=False)
+
+
+def test_evaluations_of_all_starts_are_counted():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    posterior = GaussianPosterior()
+    each = [fit_variational(start, X) for start in starts(posterior, X, 1, 0)]
+    turned = max(each, key=lambda fit: fit.lower_bound).posterior.turned()
+    total = sum(fit.n_evaluations for fit in each) + fit_variational(turned, X).n_evaluations
+    assert len(each) == 2
+    assert fit_posterior(posterior, X, random_state=0).n_evaluations == total
