@@ -264,17 +264,70 @@ def test_names_of_categories():
     np.testing.assert_allclose(coded.edge_marginals_, plain.edge_marginals_, atol=CLOSE)
 
 
-def test_seeds_within_errors():
+@pytest.mark.parametrize("name", ["labels", "labels-given", "imputer", "imputer-mixture"])
+def test_seeds_within_errors(name):
     """Chains of other seeds say the same within five of their reported errors."""
-    model, X = ALL["labels-given"][1:]
-    found = [
-        OutTreeClassifier(**{**model.get_params(), "n_draws": 40, "random_state": s}).fit(X, Y)
-        for s in range(3)
-    ]
+    ask, model, X = ALL[name]
+    options = {**model.get_params(), "n_draws": 40}
+    found = [ask(type(model)(**options | {"random_state": s}), X, NEW, Y) for s in range(3)]
     for other in found[1:]:
-        apart = other.label_distributions_ - found[0].label_distributions_
-        error = np.hypot(other.label_errors_, found[0].label_errors_)
-        assert (np.abs(apart) <= 5 * error + 1e-9).all()
+        for part, value, error in (("records", "labels", "errors"), ("cells", "filled", "error")):
+            one, two = getattr(found[0], part), getattr(other, part)
+            if value in one:
+                bar = 5 * np.hypot(one[error], two[error]) + 1e-9
+                assert (np.abs(one[value] - two[value]) <= bar).all(), value
+
+
+@pytest.mark.parametrize("name", ["folds", "knn"])
+def test_seeds_of_folds_and_samples_of_parents(name, as_given):
+    """Where a seed chooses only what is held out, or which pairs are looked at, fits agree."""
+    ask, model, X = ALL[name]
+    found = ask(type(model)(**model.get_params() | {"random_state": 1}), X, NEW, Y)
+    for part in ("records", "pairs", "densities"):
+        assert_same(getattr(found, part), getattr(as_given(name), part))
+
+
+def test_seeds_of_an_ancestry():
+    """Supports do not depend on the seed; under a limit on children, within their errors."""
+    table = small_table()
+    models = [Ancestry(id="case", random_state=seed).fit(table) for seed in range(2)]
+    one, two = (supports(model) for model in models)
+    assert one == two
+    limited = [model.limited_parents(2, 0.0, n_sweeps=1000) for model in models]
+    one, two = (
+        {(row.child, row.parent): (row.support, row.error) for row in found} for found in limited
+    )
+    for edge in one.keys() | two.keys():
+        (p, error), (q, other) = one.get(edge, (0.0, 0.0)), two.get(edge, (0.0, 0.0))
+        assert abs(p - q) <= 5 * np.hypot(error, other) + 1e-3, edge
+
+
+def test_cells_of_new_records_one_by_one():
+    model, X = ALL["imputer"][1:]
+    model = type(model)(**model.get_params()).fit(X)
+    new = NEW.copy()
+    new[[0, 2, 3], [1, 0, 2]] = np.nan
+    alone = np.concatenate([model.transform(record[None]) for record in new])
+    np.testing.assert_allclose(model.transform(new), alone, rtol=1e-10, atol=1e-10)
+
+
+def test_names_of_categories_of_an_imputer():
+    """In the same order of the names, the same; in another, within the errors."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat(rng.integers(3, size=10), 3)
+    other = np.where(rng.random(30) < 0.2, rng.integers(3, size=30), codes)
+    hidden = rng.random(30) < 0.2
+    found = {}
+    for names in ("abc", "pqr", "zyx"):
+        first, second = (np.array(list(names))[c].astype(object) for c in (codes, other))
+        second[hidden] = np.nan
+        model = OutTreeImputer("categorical", max_iter=4, **CHAINS | {"n_draws": 40})
+        model.fit(np.column_stack([first, second]))
+        order = np.argsort(np.argsort(list(names)))
+        found[names] = model.probabilities_[1][:, order], model.standard_error_[:, 1]
+    np.testing.assert_array_equal(found["abc"][0], found["pqr"][0])
+    apart = np.abs(found["abc"][0] - found["zyx"][0]).max(axis=1)
+    assert (apart <= 5 * np.hypot(found["abc"][1], found["zyx"][1]) + 1e-9).all()
 
 
 def supports(model):
@@ -285,18 +338,21 @@ def supports(model):
     )
 
 
-def test_order_of_the_rows_of_a_table():
+def small_table(n=14):
     rng = np.random.default_rng(2)
-    n = 14
     day = np.cumsum(rng.integers(1, 5, size=n))
     x = np.cumsum(rng.normal(size=n)) * 3.0
-    table = {
+    return {
         "case": [f"c{i}" for i in range(n)],
         "day": day.tolist(),
         "x": x.tolist(),
         "ward": [str(w) for w in rng.integers(3, size=n)],
     }
-    order = rng.permutation(n)
+
+
+def test_order_of_the_rows_of_a_table():
+    table = small_table()
+    order = np.random.default_rng(3).permutation(len(table["case"]))
     shuffled = {name: [column[i] for i in order] for name, column in table.items()}
     renamed = dict(table)
     renamed["ward"] = [{"0": "north", "1": "a", "2": "m"}[w] for w in table["ward"]]
