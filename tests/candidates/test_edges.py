@@ -89,7 +89,7 @@ def test_contradictions(constraints, message):
     ],
 )
 def test_records_that_do_not_exist(constraints):
-    with pytest.raises(ValueError, match=r"records 0 … 3 are expected.*correct the pair"):
+    with pytest.raises(ValueError, match=r"records 0 … 3 must be given.*Correct the pair"):
         possible_edges(4, **constraints)
 
 

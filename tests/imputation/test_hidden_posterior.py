@@ -174,5 +174,5 @@ def test_only_kinds_that_can_be_integrated_are_taken():
     with pytest.raises(ValueError, match="Gaussian and categorical mutations, their products"):
         hidden_model(BernoulliMutation().start(X))
     columns = ProductMutation(MixtureMutation()).start(CONTINUOUS, 0)
-    with pytest.raises(ValueError, match="mixtures of these, but got"):
+    with pytest.raises(ValueError, match="mixtures of these; got"):
         hidden_model(columns)

@@ -169,9 +169,9 @@ def test_a_free_component_of_weight_zero_is_none():
     ("child", "parent", "weight", "message"),
     [
         ([0, 1], [1], [1, 1], "one length"),
-        ([0, 9], [1, 0], [1, 1], r"rows 0 … 4 in child, but got 9"),
-        ([0, 1], [1, -1], [1, 1], r"rows 0 … 4 in parent, but got -1"),
-        ([0.0, 1.0], [1, 0], [1, 1], "row numbers in child, but got float64"),
+        ([0, 9], [1, 0], [1, 1], r"rows 0 … 4 in child; got 9"),
+        ([0, 1], [1, -1], [1, 1], r"rows 0 … 4 in parent; got -1"),
+        ([0.0, 1.0], [1, 0], [1, 1], "row numbers in child; got float64"),
         ([0, 1], [1, 0], [1, np.nan], "finite weights >= 0"),
         ([0, 1], [1, 0], [1], "one weight for each of 2 edges"),
     ],

@@ -65,14 +65,14 @@ EYE = np.eye(2)
         ),
         (lambda: MixtureMutation(n_iid=0, n_local=0), "at least one component"),
         (lambda: MixtureMutation([]), "at least one component"),
-        (lambda: MixtureMutation(["gaussian"]), "mutations in components, but got 'gaussian'"),
+        (lambda: MixtureMutation(["gaussian"]), "mutations in components; got 'gaussian'"),
         (lambda: MixtureMutation(weight_concentration=0.5), "weight_concentration .* >= 1"),
         (
             lambda: MixtureMutation(n_iid=1.5),
             "n_iid of .* must be an integer of at least 0; got 1.5",
         ),
         (lambda: CategoricalMutation("loose"), "kind of .* must be one of 'sticky', 'full'"),
-        (lambda: PoissonMutation(immigration=[1.0]), "give all three or none"),
+        (lambda: PoissonMutation(immigration=[1.0]), "Give all three or none"),
         (
             lambda: BernoulliMutation(root_probability=[0.5], child_probability=[[2.0], [0.5]]),
             r"probabilities in \[0, 1\]",
@@ -82,9 +82,9 @@ EYE = np.eye(2)
         (lambda: ProductMutation([(GaussianMutation(), [1])]), "list every column once"),
         (
             lambda: make_mutation("gausian"),
-            "'gaussian', 'parzen', 'parzen-diag', .* but got 'gausian'",
+            "'gaussian', 'parzen', 'parzen-diag', .* got 'gausian'",
         ),
-        (lambda: make_mutation(3), "but got 3"),
+        (lambda: make_mutation(3), "got 3"),
     ],
 )
 def test_wrong_options(make, message):

@@ -104,8 +104,8 @@ def test_cells_that_do_not_fit_the_kind_asked_for(kind):
 
 TABLES = {
     "none": (None, RecordsError, "^source is None"),
-    "a number": (3, TypeError, "^records are expected as a path, .* but got int"),
-    "an array": (np.zeros((2, 2)), TypeError, "^records are expected as a path, .* but got ndarr"),
+    "a number": (3, TypeError, "^records must be a path, .* got int"),
+    "an array": (np.zeros((2, 2)), TypeError, "^records must be a path, .* got ndarr"),
     "no columns": ({}, RecordsError, "has no columns"),
     "no rows": ({"a": []}, RecordsError, "has no data rows"),
     "no rows in a frame": (pd.DataFrame({"a": []}), RecordsError, "has no data rows"),
@@ -151,10 +151,10 @@ def test_refused_tables(name):
     [
         ({"id": "b"}, "^the table has no column 'b'; its columns are 'a', 'c'"),
         ({"kinds": {"b": "date"}}, "^the table has no column 'b'"),
-        ({"kinds": {"a": "dates"}}, "^the kind of column 'a' .* continuous, .* but got 'dates'"),
+        ({"kinds": {"a": "dates"}}, "^the kind of column 'a' .* continuous, .* got 'dates'"),
         (
             {"kinds": {"a": "group", "c": "group"}},
-            "^one column of kind 'group' is expected, but go",
+            "^at most one column may be of kind 'group'; got",
         ),
         ({"id": "a", "kinds": {"c": "id"}}, "contradict each other"),
         ({"id": "a", "kinds": {"a": "date"}}, "asked to be both id and 'date'; choose one"),

@@ -130,7 +130,7 @@ def test_records_without_a_sequence(fasta):
     assert column.reason == "sequences of dna.fasta, 1 record without one"
     with pytest.raises(RecordsError, match=r"match; 1 without a record: 'b'\. Rename or remove"):
         read_records({"id": ["c", "a"]}, sequences=fasta, unsequenced="missing")
-    with pytest.raises(RecordsError, match="unsequenced is expected to be one of error, missing"):
+    with pytest.raises(RecordsError, match="unsequenced must be one of error, missing"):
         read_records(table, sequences=fasta, unsequenced="drop")
 
 

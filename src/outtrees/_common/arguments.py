@@ -74,8 +74,8 @@ def check_edge_marginals(
     weights = np.asarray(edge_marginals, dtype=np.float64)
     if weights.shape != (n_samples, n_samples):
         raise ArgumentError(
-            f"{owner} expects edge_marginals of shape {(n_samples, n_samples)} [child, parent], "
-            f"but got {weights.shape}; pass one weight for each pair of the records in X."
+            f"{owner} expects edge_marginals of shape {(n_samples, n_samples)} [child, parent]; "
+            f"got {weights.shape}. Pass one weight for each pair of the records in X."
         )
     # NaN fails the comparison too; rounding may leave an exact zero slightly below zero.
     if not weights.min() >= -1e-6 or not weights.max() < np.inf:

@@ -191,8 +191,8 @@ def _check_named(n_samples: int, named: Iterable[tuple[int, int]]) -> None:
     for child, parent in named:
         if not (0 <= child < n_samples and -1 <= parent < n_samples):
             raise ValueError(
-                f"records 0 … {n_samples - 1} are expected, with parents −1 (a root) … "
-                f"{n_samples - 1}, but got child {child} with parent {parent}; correct the pair."
+                f"records 0 … {n_samples - 1} must be given, with parents −1 (a root) … "
+                f"{n_samples - 1}; got child {child} with parent {parent}. Correct the pair."
             )
 
 

@@ -264,7 +264,7 @@ def _blocks(mutation: Any) -> Blocks:
         ]
     raise ArgumentError(
         "hidden cells can be integrated out for Gaussian and categorical mutations, their products "
-        f"and mixtures of these, but got {mutation!r}; use one of these, for instance ",
+        f"and mixtures of these; got {mutation!r}. Use one of these, for instance ",
         Option("mutation", "mixture"),
         ".",
     )

@@ -86,7 +86,7 @@ def default_models(table: Table) -> dict[str, TableModel]:
     cloud = GaussianMutation(transition="zero", prior_strength=30.0)
     found = {
         "cloud": TableModel(GaussianMutation(transition="zero"), True),
-        "cloud, shrunk": TableModel(cloud, True),
+        "shrunk cloud": TableModel(cloud, True),
         "tree": TableModel(tree, False),
     }
     if len(table.cells) >= _LEAST_RECORDS:

@@ -435,7 +435,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         if _needs_all_pairs(self) and self.candidates == "knn":
             raise ArgumentError(
                 Option("candidates", "knn"),
-                " is for method='posterior' with joint=False or 'fresh', but got "
+                " is for method='posterior' with joint=False or 'fresh'; got "
                 f"method={self.method!r}, joint={self.joint!r}; change them, or use ",
                 Option("candidates", "dense"),
             )

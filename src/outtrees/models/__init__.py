@@ -72,6 +72,4 @@ def make_mutation(mutation: str | Mutation) -> Mutation:
     if isinstance(mutation, str) and mutation in MUTATIONS:
         return MUTATIONS[mutation]()
     names = ", ".join(repr(name) for name in MUTATIONS)
-    raise ValueError(
-        f"mutation is expected to be a Mutation or one of {names}, but got {mutation!r}."
-    )
+    raise ValueError(f"mutation must be a Mutation or one of {names}; got {mutation!r}.")

@@ -347,7 +347,7 @@ class Mutation(Change):
         if memberships.ndim != 2 or len(memberships) != len(X) or not (memberships >= 0).all():
             raise ValueError(
                 f"{type(self).__name__} expects a weight of 0 or more for each of {len(X)} records "
-                f"and each class, but got shape {memberships.shape}, least "
+                f"and each class; got shape {memberships.shape}, least "
                 f"{memberships.min(initial=0.0):g}; pass for example np.eye(C)[labels]."
             )
         return self._log_by_class(X, memberships, self._checked(records, "records"))
@@ -531,7 +531,7 @@ class Mutation(Change):
     def _check_root_marginals(self, root_marginals: ArrayLike | None, n_samples: int) -> None:
         if root_marginals is not None and np.shape(root_marginals) != (n_samples,):
             raise ValueError(
-                f"{type(self).__name__} expects root_marginals of shape {(n_samples,)}, but got "
+                f"{type(self).__name__} expects root_marginals of shape {(n_samples,)}; got "
                 f"{np.shape(root_marginals)}; pass one probability for each record in X."
             )
 
@@ -625,7 +625,7 @@ class Mutation(Change):
         weights = np.asarray(weight, dtype=np.float64)
         if weights.shape != np.shape(child):
             raise ValueError(
-                f"{owner} expects one weight for each of {len(np.asarray(child))} edges, but got "
+                f"{owner} expects one weight for each of {len(np.asarray(child))} edges; got "
                 f"shape {weights.shape}."
             )
         if len(weights) and not (weights.min() >= -1e-6 and weights.max() < np.inf):

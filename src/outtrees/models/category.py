@@ -216,7 +216,7 @@ class CategoricalMutation(Mutation):
         D = X.shape[1]
         if self.categories is not None and len(self.categories) != D:
             raise ValueError(
-                f"CategoricalMutation expects categories for each of the {D} columns of X, but got "
+                f"CategoricalMutation expects categories for each of the {D} columns of X; got "
                 f"{len(self.categories)}; give one sequence for each column."
             )
         levels, marginals = [], []
@@ -667,9 +667,7 @@ class CategoricalPosterior(Posterior):
     def _with_statistics(self, statistics: Array) -> Self:
         posterior = replace(self, statistics_=statistics)
         if not all((c > 0).all() for c in posterior._concentrations()):
-            raise ValueError(
-                f"CategoricalPosterior expects counts >= 0, but got {statistics.min():g}."
-            )
+            raise ValueError(f"CategoricalPosterior expects counts >= 0; got {statistics.min():g}.")
         return posterior
 
     def _priors(self) -> list[Array]:

@@ -119,7 +119,7 @@ class PoissonMutation(Mutation):
         if any(a.ndim != 1 or a.shape != arrays[0].shape or not (a >= 0).all() for a in arrays):
             raise ValueError(
                 f"{owner} expects {', '.join(names)} together, as vectors of one length with "
-                f"entries >= 0, but got {given!r}; give all three or none."
+                f"entries >= 0; got {given!r}. Give all three or none."
             )
         for name, array in zip(names, arrays, strict=True):
             object.__setattr__(self, name, array)
@@ -566,11 +566,11 @@ class PoissonPosterior(Posterior):
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"PoissonPosterior expects {name} as a pair (shape, rate) of numbers or arrays "
-                    f"with {D} entries, but got {value!r}."
+                    f"with {D} entries; got {value!r}."
                 ) from error
             if not ((priors[i] > 0) & np.isfinite(priors[i])).all():
                 raise ValueError(
-                    f"PoissonPosterior expects shape and rate > 0 in {name}, but got {value!r}."
+                    f"PoissonPosterior expects shape and rate > 0 in {name}; got {value!r}."
                 )
         # Half of all units inherited, as PoissonMutation's start.
         half, edges = 0.5 * mean * (T - 1), np.full(D, T - 1.0)
@@ -596,7 +596,7 @@ class PoissonPosterior(Posterior):
     def _with_statistics(self, statistics: Array) -> Self:
         posterior = replace(self, statistics_=statistics)
         if not (posterior.gammas > 0).all():
-            raise ValueError(f"PoissonPosterior expects counts >= 0, but got {statistics.min():g}.")
+            raise ValueError(f"PoissonPosterior expects counts >= 0; got {statistics.min():g}.")
         return posterior
 
     def _logs(self) -> tuple[Array, Array]:

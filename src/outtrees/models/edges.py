@@ -77,18 +77,18 @@ def check_edges(child: ArrayLike, parent: ArrayLike, n_records: int, owner: str)
     ends = {"child": np.asarray(child), "parent": np.asarray(parent)}
     if ends["child"].ndim != 1 or ends["child"].shape != ends["parent"].shape:
         raise ValueError(
-            f"{owner} expects child and parent as vectors of one length, but got shapes "
+            f"{owner} expects child and parent as vectors of one length; got shapes "
             f"{ends['child'].shape} and {ends['parent'].shape}; give both ends of each edge."
         )
     for name, values in ends.items():
         if len(values) and values.dtype.kind not in "iu":
             raise ValueError(
-                f"{owner} expects row numbers in {name}, but got {values.dtype}; use integers."
+                f"{owner} expects row numbers in {name}; got {values.dtype}. Use integers."
             )
         outside = (values < 0) | (values >= n_records)
         if outside.any():
             raise ValueError(
-                f"{owner} expects rows 0 … {n_records - 1} in {name}, but got "
+                f"{owner} expects rows 0 … {n_records - 1} in {name}; got "
                 f"{values[outside][0]}; X has {n_records} records."
             )
 

@@ -51,7 +51,7 @@ class Mixed(Change):
         for name, value in named:
             if not isinstance(value, self._family):
                 word = self._family.__name__.lower()
-                raise ValueError(f"{owner} expects {word}s in {name}, but got {value!r}.")
+                raise ValueError(f"{owner} expects {word}s in {name}; got {value!r}.")
         empty = self.n_iid + self.n_local == 0 if self.components is None else not self.components
         if empty:
             raise ValueError(
@@ -472,7 +472,7 @@ def fit_iid_components(
     if len(kinds) > 1:
         raise ValueError(
             "MixtureMutation expects one covariance option for all components with "
-            f"transition='zero', but got {kinds}; choose one."
+            f"transition='zero'; got {kinds}. Choose one."
         )
     if T < K:
         raise ValueError(
@@ -663,7 +663,7 @@ class MixturePosterior(Mixed, Posterior):
         sizes = [len(self.parts), *[len(part.statistics) for part in self.parts]]
         counts, *blocks = np.split(statistics, np.cumsum(sizes)[:-1])
         if not (counts + self._prior_counts > 0).all():
-            raise ValueError(f"MixturePosterior expects counts >= 0, but got {counts.min():g}.")
+            raise ValueError(f"MixturePosterior expects counts >= 0; got {counts.min():g}.")
         parts = [p._with_statistics(b) for p, b in zip(self.parts, blocks, strict=True)]
         return replace(self, parts=tuple(parts), counts=counts)
 

@@ -152,8 +152,8 @@ class GaussianMutation(Mutation):
             shape = (D,) if name in ("offset", "root_mean") else (D, D)
             if array.shape != shape:
                 raise ValueError(
-                    f"{owner} expects {name} of shape {shape}, as mutation_cov has {D} columns, "
-                    f"but got {array.shape}."
+                    f"{owner} expects {name} of shape {shape}, as mutation_cov has {D} columns; "
+                    f"got {array.shape}."
                 )
             if name.endswith("_cov"):
                 self._check_shape(name, array, self.covariance)
@@ -161,7 +161,7 @@ class GaussianMutation(Mutation):
             if name == "transition_matrix" and fixed is not None and (array != fixed).any():
                 raise ValueError(
                     f"{owner} expects no transition_matrix for transition={self.transition!r}, "
-                    "which fixes it, but got another; leave it out or change the option."
+                    "which fixes it; got another. Leave it out or change the option."
                 )
             if name == "transition_matrix" and self.transition in ("diag", "scalar"):
                 kind = "diag" if self.transition == "diag" else "spherical"

@@ -35,7 +35,7 @@ class Grouped:
             pair = isinstance(group, tuple) and len(group) == 2
             if not (pair and isinstance(group[0], self._family)):
                 raise ValueError(
-                    f"{owner} expects groups as ({family.lower()}, columns) pairs, but got "
+                    f"{owner} expects groups as ({family.lower()}, columns) pairs; got "
                     f"{group!r}; write for example (Gaussian{family}(), [0, 1])."
                 )
             columns.extend(np.atleast_1d(np.asarray(group[1])).tolist())

@@ -330,7 +330,7 @@ def _degrees(value: float | None, default: float, D: int, kind: str, owner: str)
     if not degrees > least:
         raise ValueError(
             f"{owner} expects degrees of freedom > {least:g} for covariance={kind!r} and "
-            f"{D} columns, but got {degrees:g}; raise them."
+            f"{D} columns; got {degrees:g}. Raise them."
         )
     return degrees
 
@@ -387,7 +387,7 @@ class RegressionPosterior(Posterior):
         held = replace(self, statistics_=statistics)  # type: ignore[type-var]  # a dataclass
         N, yy, yz, zz = held._moments()
         if prior.noise.dof + N <= 0 or N < -1e-6:
-            raise ValueError(f"{type(self).__name__} expects a weight >= 0, but got {N:g}.")
+            raise ValueError(f"{type(self).__name__} expects a weight >= 0; got {N:g}.")
         K = prior.gram + (zz + zz.T) / 2
         weighted0 = prior.coefficients @ prior.gram
         right = weighted0 + yz

@@ -120,14 +120,14 @@ def check_kinds(asked: Mapping[str, str]) -> None:
     for name, kind in asked.items():
         if kind not in KINDS + ROLES:
             raise RecordsError(
-                f"the kind of column {quoted(name)} is expected to be one of "
-                f"{', '.join(KINDS + ROLES)}, but got {kind!r}"
+                f"the kind of column {quoted(name)} must be one of "
+                f"{', '.join(KINDS + ROLES)}; got {kind!r}"
             )
     for role in ("id", "parent", "introduction", "group"):
         names = [name for name, kind in asked.items() if kind == role]
         if len(names) > 1:
             raise RecordsError(
-                f"one column of kind {role!r} is expected, but got {first_ten(names)}; keep one "
+                f"at most one column may be of kind {role!r}; got {first_ten(names)}. Keep one "
                 "and ignore the others"
             )
 

@@ -69,12 +69,12 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"kind is expected to be one of {KINDS}, but got {self.kind!r}")
+            raise ValueError(f"kind must be one of {KINDS}; got {self.kind!r}")
         values = np.asarray(self.values, dtype=np.float64)
         if values.ndim != 2 or len(values) != len(self.text):
             raise ValueError(
-                f"values of column {self.name!r} are expected in shape ({len(self.text)}, D), one "
-                f"row for each cell of text, but got {values.shape}"
+                f"values of column {self.name!r} must have the shape ({len(self.text)}, D), one "
+                f"row for each cell of text; got {values.shape}"
             )
         if self.uncertainty is not None and np.shape(self.uncertainty) != (len(values),):
             raise ValueError(

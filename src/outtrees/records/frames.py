@@ -195,8 +195,8 @@ def _frame_columns(frame: Any, title: str) -> tuple[dict[str, list[Any]], list[s
         table = nw.from_native(frame, eager_only=True)
     except TypeError:
         raise TypeError(
-            "records are expected as a path, a pandas or polars data frame or a mapping of "
-            f"columns, but got {type(frame).__name__}"
+            "records must be a path, a pandas or polars data frame or a mapping of "
+            f"columns; got {type(frame).__name__}"
         ) from None
     check_names(table.columns, title)
     index = nw.maybe_get_index(table)

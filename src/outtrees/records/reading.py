@@ -168,9 +168,7 @@ def read_records(
         ("unique_within", unique_within, ("table", "group")),
     ):
         if value not in choices:
-            raise RecordsError(
-                Option(name), f" is expected to be one of {', '.join(choices)}, but got {value!r}"
-            )
+            raise RecordsError(Option(name), f" must be one of {', '.join(choices)}; got {value!r}")
     absent = frozenset(missing) | {""}
     asked = dict(kinds or {})
     check_kinds(asked)

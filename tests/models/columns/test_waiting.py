@@ -245,13 +245,13 @@ def test_what_is_given_stays_and_the_rest_is_learned(options, fixed):
 
 @pytest.mark.parametrize("bad", [{"mean": 0.0}, {"mean": -2.0}, {"sd": 0.0}, {"sd": np.nan}])
 def test_impossible_means_are_refused(bad):
-    with pytest.raises(ValueError, match=r"expects a positive.*leave it out to learn it"):
+    with pytest.raises(ValueError, match=r"expects a positive.*Leave it out to learn it"):
         Waiting(**bad)
 
 
 @pytest.mark.parametrize("bad", [(), (0.0, 0.0), (0.5, -0.1), (0.5, np.nan), ((0.5, 0.5),)])
 def test_impossible_tables_are_refused(bad):
-    with pytest.raises(ValueError, match=r"table of probabilities.*correct it"):
+    with pytest.raises(ValueError, match=r"table of probabilities.*Correct it"):
         Waiting(table=bad)
 
 

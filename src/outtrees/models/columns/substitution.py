@@ -81,11 +81,11 @@ class Substitution(ColumnKernel):
     def __post_init__(self) -> None:
         if self.model not in ("JC69", "K80"):
             raise ValueError(
-                f"Substitution expects model 'JC69' or 'K80', but got {self.model!r}; choose one."
+                f"Substitution expects model 'JC69' or 'K80'; got {self.model!r}. Choose one."
             )
         if len(self.levels) < 2:
             raise ValueError(
-                f"Substitution expects an alphabet of at least two letters, but got {self.levels}; "
+                f"Substitution expects an alphabet of at least two letters; got {self.levels}; "
                 "sequences without any difference say nothing, leave that column out."
             )
         if self.model == "K80" and tuple(self.levels) != ("A", "C", "G", "T"):

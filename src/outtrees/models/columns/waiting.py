@@ -91,7 +91,7 @@ class Waiting(CellKernel):
         for name, value in (("mean", self.mean), ("sd", self.sd)):
             if value is not None and not 0 < value < np.inf:
                 raise ValueError(
-                    f"Waiting expects a positive {name}, but got {value}; leave it out to learn it."
+                    f"Waiting expects a positive {name}; got {value}. Leave it out to learn it."
                 )
         if self.table is None:
             return
@@ -99,7 +99,7 @@ class Waiting(CellKernel):
         if table.ndim != 1 or not (np.isfinite(table) & (table >= 0)).all() or table.sum() == 0:
             raise ValueError(
                 "Waiting expects a table of probabilities of waiting 0, 1, 2, … days, none "
-                f"negative and not all 0, but got {self.table}; correct it."
+                f"negative and not all 0; got {self.table}. Correct it."
             )
 
     def start(self, values: Array) -> Self:
