@@ -32,6 +32,11 @@ docs: $(VENV)/docs-ready
 	@$(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
 	@echo "site: docs/_build/html/index.html"
 
+# sdist and wheel, and the wheel tested in clean environments; nothing is uploaded.
+release: $(READY)
+	@$(PIP) build
+	@$(BIN)/python .ci/release
+
 lint: style types
 
 style: $(READY)

@@ -406,7 +406,9 @@ def to_networkx(
     try:
         import networkx
     except ImportError:
-        raise MissingExtraError("to_networkx needs networkx; pip install networkx") from None
+        raise MissingExtraError(
+            "to_networkx needs networkx, which is not installed; pip install 'outtrees[networkx]'"
+        ) from None
     tree = check_tree(ids, parents, supports, dates)
     graph = networkx.DiGraph()
     for record, name in enumerate(tree.ids):

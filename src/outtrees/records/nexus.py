@@ -65,7 +65,7 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
         import dendropy
     except ImportError:
         raise MissingExtraError(
-            f"{source.name} is a NEXUS file, which needs dendropy; pip install dendropy"
+            f"{source.name} is a NEXUS file, which needs dendropy; pip install 'outtrees[nexus]'"
         ) from None
     text = source.text(encoding)
     bare = _without_comments(text)
