@@ -1,12 +1,13 @@
 """On clusters that stand apart the determinant loses every digit; elimination keeps thirteen.
 
-Run: python benchmarks/peers.py [--seeds N] [--out docs/why-exact.png]
+Run: python benchmarks/peers.py [--seeds N] [--only accuracy|speed] [--out docs/why-exact.png]
 
 Two 2-D Gaussian clusters of 15 records each, unit variance, centres 0 to 60 standard deviations
 apart; log-weight of "u descends from v" = log N(x_u | x_v, I), every record as likely a root.
 Each engine's log Z and edge marginals are compared with ball arithmetic (tests/oracles/precise.py).
-Needs python-flint (extra ``test``); measures those of networkx and torch-struct (extra ``peers``)
-that are installed.
+Needs python-flint (extra ``test``); measures those of networkx, torch-struct and JAX (extra
+``peers``) that are installed. Then their speed, in processor time, for 10 to 2,000 records and for
+batches: --only speed or --only accuracy runs one of the two.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import contextlib
 import importlib
 import platform
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure  # without pyplot it draws with Agg
 from matplotlib.lines import Line2D
+from threadpoolctl import threadpool_limits
 
 from outtrees import OutTreeDistribution
 from outtrees.trees.elimination import Elimination
@@ -40,12 +43,14 @@ SEPARATIONS = (0, 2, 4, 6, 8, 10, 12, 15, 20, 25, 30, 36, 40, 50, 60)
 FLOOR = 1e-16
 LIFT = 30.0
 OURS, LIFTED = "outtrees", f"torch-struct, scores + {LIFT:.0f}"
+JAX = "slogdet in JAX"
 LOOKS = {  # colour, marker, line, row of its crosses
     OURS: ("#0072b2", "o", "-", 4),
     "bordered determinant": ("#d55e00", "s", "-", 0),
     "networkx": ("#009e73", "D", "--", 1),
     "torch-struct": ("#cc79a7", "^", "-", 3),
     LIFTED: ("#555555", "v", ":", 2),
+    JAX: ("#e69f00", "P", "--", 5),
 }
 
 # (log_beta, log_root) → log Z and the edge marginals, or None where the engine has none.
@@ -113,6 +118,26 @@ def with_torch_struct(torch, torch_struct, lift=0.0) -> Engine:
     return engine
 
 
+def with_jax(jax) -> Engine:
+    """The determinant of the bordered Laplacian and its gradient, compiled, in doubles."""
+    jnp = jax.numpy
+    jax.config.update("jax_enable_x64", True)
+
+    def log_z(log_beta, log_root):
+        beta = jnp.exp(log_beta)
+        matrix = jnp.diag(beta.sum(axis=1)) - beta
+        sign, value = jnp.linalg.slogdet(matrix.at[:, 0].set(jnp.exp(log_root)))
+        return jnp.where(sign > 0, value, jnp.nan)
+
+    both = jax.jit(jax.value_and_grad(log_z))
+
+    def engine(log_beta, log_root):
+        value, edge = both(log_beta, log_root)
+        return float(value), np.asarray(edge)
+
+    return engine
+
+
 def engines() -> Iterator[tuple[str, Engine, float]]:
     """Yield the name of each engine that is installed, the engine, and its error by design."""
     yield OURS, ours, 0.0
@@ -124,6 +149,8 @@ def engines() -> Iterator[tuple[str, Engine, float]]:
         yield "torch-struct", with_torch_struct(torch, torch_struct), 1e-3
         lifted = with_torch_struct(torch, torch_struct, LIFT)
         yield LIFTED, lifted, 0.0
+    if jax := _optional("jax"):
+        yield JAX, with_jax(jax), 0.0
 
 
 def _optional(module):
@@ -224,6 +251,81 @@ def worst(errors: np.ndarray) -> tuple[float, int]:
     return (float(finite.max()) if len(finite) else np.nan), len(errors) - len(finite)
 
 
+# ---------------------------------------------------------------------- speed
+
+SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000)
+BATCHES = (10, 20, 30, 40, 60)
+PATIENCE = 2.0  # seconds: an engine that took longer is not asked for larger problems
+
+
+def seconds(task, least=3) -> float:
+    """Return the shortest processor time of a task, after one run that may compile."""
+    start = time.process_time()
+    task()
+    if time.process_time() - start > PATIENCE:
+        least = 1
+    best = np.inf
+    for _ in range(least):
+        start = time.process_time()
+        task()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def print_speed(engines: dict[str, Engine]) -> None:
+    print("\nMilliseconds of processor time for log Z and all marginals:\n")
+    print(f"| records | {' | '.join(engines)} |")
+    print("|---" * (len(engines) + 1) + "|")
+    slow: set[str] = set()
+    for T in SIZES:
+        rng = np.random.default_rng(T)
+        log_beta, log_root = rng.normal(size=(T, T)), rng.normal(size=T)
+        np.fill_diagonal(log_beta, -np.inf)
+        cells = []
+        for name, engine in engines.items():
+            if name in slow:
+                cells.append("")
+                continue
+            taken = seconds(lambda e=engine, b=log_beta, r=log_root: e(b, r), 20 if T < 500 else 3)
+            if taken > PATIENCE:
+                slow.add(name)
+            cells.append(f"{1e3 * taken:.3g}")
+        print(f"| {T} | {' | '.join(cells)} |", flush=True)
+
+
+def print_batches(size: int = 200) -> None:
+    """Batches of problems: ours beside torch-struct's batched determinant and its gradient."""
+    torch, torch_struct = _optional("torch"), _optional("torch_struct")
+    if not (torch and torch_struct):
+        return
+    torch.set_num_threads(1)
+    print(f"\nMicroseconds of processor time per problem, {size} at once:\n")
+    print("| records | outtrees | torch-struct | error of outtrees | of torch-struct |")
+    print("|---" * 5 + "|")
+    for T in BATCHES:
+        rng = np.random.default_rng(T)
+        log_beta, log_root = rng.normal(size=(size, T, T)), rng.normal(size=(size, T))
+        scores = log_beta.transpose(0, 2, 1).copy()
+        np.einsum("bii->bi", scores)[:] = log_root
+        scores = torch.tensor(scores)
+
+        def mine(log_beta=log_beta, log_root=log_root):
+            batch = OutTreeDistribution.batch(log_beta, log_root)
+            _ = batch.edge_marginals
+            return batch.log_z
+
+        def theirs(scores=scores):
+            crf = torch_struct.NonProjectiveDependencyCRF(scores, multiroot=False)
+            _ = crf.marginals
+            return crf.partition.numpy()
+
+        np.einsum("bii->bi", log_beta)[:] = -np.inf
+        right = np.array([precise_sums(log_beta[b], log_root[b])[0] for b in range(3)])
+        errors = [np.abs(one()[:3] - right).max() for one in (mine, theirs)]
+        taken = [1e6 * seconds(one, 10) / size for one in (mine, theirs)]
+        print(f"| {T} | {taken[0]:.1f} | {taken[1]:.1f} | {errors[0]:.0e} | {errors[1]:.0e} |")
+
+
 # ---------------------------------------------------------------------- the output
 
 
@@ -245,7 +347,15 @@ def print_table(title: str, columns: dict[str, list[str]]) -> None:
 
 def versions() -> str:
     found = [f"Python {platform.python_version()}"]
-    for package in ("outtrees", "numpy", "networkx", "torch", "torch-struct", "python-flint"):
+    for package in (
+        "outtrees",
+        "numpy",
+        "networkx",
+        "torch",
+        "torch-struct",
+        "jax",
+        "python-flint",
+    ):
         with contextlib.suppress(PackageNotFoundError):
             found.append(f"{package} {version(package)}")
     return ", ".join(found)
@@ -299,12 +409,20 @@ def draw(panels: dict[str, dict[str, np.ndarray]], out: Path) -> None:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10, help="data sets per separation")
+    parser.add_argument("--only", choices=["accuracy", "speed"])
     parser.add_argument("--out", type=Path, default=FIGURE)
     options = parser.parse_args()
     found = {}
     for name, engine, by_design in engines():
         check_wiring(name, engine, by_design)
         found[name] = engine
+    if options.only != "accuracy":
+        with threadpool_limits(1):
+            print_speed({name: one for name, one in found.items() if name != LIFTED})
+            print_batches()
+    if options.only == "speed":
+        print(f"\n{date.today()}, {versions()}")
+        return
     with np.errstate(divide="ignore"):  # a determinant of zero: counted, not warned of
         errors, arithmetic = measure(found, options.seeds)
     log_z = {name: e.log_z for name, e in errors.items()}

@@ -117,6 +117,7 @@ def test_samples_follow_the_enumerated_law(roots):
 def test_draws_depend_on_the_seed_alone(monkeypatch):
     log_beta = np.random.default_rng(4).normal(size=(300, 6, 6))
     batch = OutTreeDistribution.batch(log_beta)
+    monkeypatch.setattr(batches, "_WORTH_THREADS", 0)
     first = batch.sample(2, 7)
     monkeypatch.setattr(batches, "_CHUNK", 10**6)  # one thread
     np.testing.assert_array_equal(batch.sample(2, 7), first)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # Problems with more nodes go through the engine of one problem, whose matrix products win.
 _MOST_NODES = 72
 _CHUNK = 128  # problems that a thread takes at a time
+_WORTH_THREADS = 2_000_000  # nodes cubed of all problems together: about a millisecond
 _STEP = 1e-20  # of the imaginary parts: its square is nothing beside one
 
 
@@ -353,7 +354,7 @@ class OutTreeBatch:
         """
         B, n = self._root.shape
         chunks = [slice(lo, min(lo + _CHUNK, B)) for lo in range(0, B, _CHUNK)]
-        n_threads = min(os.cpu_count() or 1, len(chunks))
+        n_threads = min(os.cpu_count() or 1, len(chunks)) if B * n**3 > _WORTH_THREADS else 1
 
         def some(first: int) -> None:
             space = np.empty((min(_CHUNK, B), n, n))

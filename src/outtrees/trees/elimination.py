@@ -44,7 +44,7 @@ from outtrees.trees.weights import Floats, Ints, Weights, anchored_order, row_sc
 _PANEL, _LARGE_PANEL, _LARGE = 48, 96, 700
 _PANELS_IN_GROUP = 4
 # Fewer nodes are done in NumPy before numba is loaded.
-_FEW = 16
+_FEW = 8
 
 
 @dataclass(frozen=True)
