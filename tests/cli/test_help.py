@@ -9,8 +9,8 @@ import pytest
 import outtrees
 
 COMMANDS = [
-    *("ancestry", "populations", "density", "label", "impute", "sample", "show", "what-if"),
-    "diseases",
+    *("ancestry", "populations", "density", "label", "impute", "sample", "show", "convert"),
+    *("what-if", "diseases"),
 ]
 EXACT = ("show", "what-if", "diseases")  # nothing random, nothing fitted
 # The command line without the package's own __init__: what it alone imports.
@@ -46,18 +46,20 @@ def test_help_of_each_command(outtrees, command):
     for option in ("--quiet", "--json", "--debug"):
         assert option in result.stdout
     assert ("--seed" in result.stdout) == (command not in EXACT)
-    if command not in ("sample", *EXACT):
+    if command not in ("sample", "convert", *EXACT):
         assert "--check" in result.stdout
         assert "--jobs" in result.stdout
 
 
 def test_choices_are_those_of_the_library():
     """Help must not import the library, so the names stand twice."""
-    from outtrees.cli import density, impute
+    from outtrees.cli import convert, density, impute
     from outtrees.imputation import imputer
+    from outtrees.io import FORMATS
     from outtrees.models import MUTATIONS
 
     assert list(MUTATIONS) == density.MUTATIONS
+    assert list(FORMATS) == convert.FORMATS
     offered = next(p for p in impute.command.params if p.name == "mutation").type.choices
     assert list(imputer._NAMES) == list(offered)
 

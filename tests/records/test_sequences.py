@@ -187,7 +187,8 @@ def test_nexus(tmp_path):
         *(("sequence5", "sequence"), ("c6", "continuous"), ("c7", "continuous")),
     ]
     assert records.column("c1").text == ("0", "1", "2")
-    assert records.column("c3").text == ("", "", "0")  # unknown, polymorphic, known
+    assert records.column("c3").text == ("", "0 / 1", "0")  # unknown, polymorphic, known
+    assert np.isnan(records.column("c3").values[:2, 0]).all()
     nan = np.nan
     np.testing.assert_array_equal(
         records.column("sequence5").values,
@@ -219,7 +220,35 @@ def test_nexus_and_csv_of_the_same_matrix_agree(name):
     assert [i.replace("_", " ") for i in nexus.ids] == list(table.ids)
     for column in nexus.columns:
         cells = table.column(column.name).text
-        assert column.text == tuple("" if "{" in cell else cell for cell in cells)
+        # {02} of the table is "0 / 2".
+        kept = [" / ".join(c.strip("{}")) if "{" in c else c for c in cells]
+        assert column.text == tuple(kept)
+        assert np.isnan(column.values[["{" in c for c in cells], 0]).all()
+
+
+def test_nexus_names_characters_and_states(tmp_path):
+    """As teiphy writes TEI apparatus: CHARSTATELABELS, and readings that may be either."""
+    path = tmp_path / "tei.nex"
+    path.write_text(
+        """#NEXUS
+        begin data;
+          dimensions ntax=4 nchar=4;
+          format datatype=standard symbols="0 1 2" missing=? gap=-;
+          charstatelabels 1 B10K1V1 / wine water, 2 'St. John''s, 1' / 'the word' a_word logos,
+            3, 4 B10K1V1 / same same;
+          matrix A 0101  B 1{12}00  C (01)2?0  D 10-1;
+        end;"""
+    )
+    records = read_records(path)
+    names = [column.name for column in records.columns]
+    assert names == ["B10K1V1", "St. John's, 1", "c3", "B10K1V1 (4)"]
+    first, second, third, fourth = records.columns
+    assert first.text == ("wine", "water", "wine / water", "water")
+    assert first.levels == ("water", "wine")
+    np.testing.assert_array_equal(first.values[:, 0], [1, 0, np.nan, 0])
+    assert second.text == ("a_word", "a_word / logos", "logos", "the word")
+    assert third.text == ("0", "0", "", "")
+    assert fourth.levels == ("0", "1")  # states of one name stay apart
 
 
 def test_the_outbreak():

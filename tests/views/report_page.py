@@ -60,7 +60,7 @@ class Report:
 
     def until(self, what):
         # A limit on waiting for what is sure to come, not a measurement.
-        return WebDriverWait(self.browser, 20, 0.03).until(lambda _: what())
+        return WebDriverWait(self.browser, 60, 0.03).until(lambda _: what())
 
     def chosen(self):
         return self.run("return window.outtrees.state.chosen")

@@ -727,7 +727,7 @@ def downloaded(page, folder, button, name):
     if not page.run("return document.getElementById('download').open"):
         page["download"].click()
     page[button].click()
-    page.until((folder / name).exists)
+    page.until(lambda: (folder / name).exists() or page.complaints())
     content = (folder / name).read_bytes()
     (folder / name).unlink()
     return content

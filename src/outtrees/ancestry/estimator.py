@@ -36,6 +36,7 @@ from outtrees.ancestry.constraints import (
     row_of,
 )
 from outtrees.ancestry.contacts import Found, contact_columns, stay_columns
+from outtrees.ancestry.exchange import findings
 from outtrees.ancestry.integration import (
     Evidence,
     draw_warnings,
@@ -58,7 +59,7 @@ from outtrees.candidates.windows import in_order, possible_pairs, windows_of
 from outtrees.datasets.diseases import GENERATION, WaitingTime, waiting_time
 from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.validation import check_params
-from outtrees.io import to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
+from outtrees.io import FORMATS, to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
 from outtrees.io.tables import Table
 from outtrees.models.columns import ColumnKernel, Lineage, Transmission
 from outtrees.records import Records, read_records
@@ -1552,6 +1553,40 @@ class Ancestry(BaseEstimator):
             The file.
         """
         return write_report(self.report_data(command, spread), path)
+
+    def write(
+        self,
+        to: str,
+        path: str | os.PathLike[str],
+        kind: str = "consensus",
+        *,
+        min_support: float = 0.01,
+        n_draws: int = 1000,
+        random_state: Any = None,
+    ) -> Path:
+        """Write the results in another tool's format; return the path.
+
+        Parameters
+        ----------
+        to : str
+            One of `outtrees.io.FORMATS`: "auspice", "microreact", "microbetrace", "epicontacts",
+            "dot", "geff", "ctc", "treedata" or "arviz".
+        path : path
+            A folder, which must not be there yet, for formats of several files.
+        kind : {"consensus", "mode", "sample"}
+            The tree.
+        min_support : float
+            Of candidate parents besides those of the tree, where a format lists them.
+        n_draws : int
+            Trees that are drawn for "arviz".
+        """
+        if to not in FORMATS:
+            raise ValueError(f"to must be one of {', '.join(FORMATS)}; got {to!r}")
+        rng = self._generator(random_state)
+        draws = self.fitted.trees.sample(n_draws, rng) if to == "arviz" else None
+        parents = self.tree(kind, random_state)
+        found = findings(self.fitted, parents, min_support, self._dates.until, draws)
+        return FORMATS[to].write(found, path)
 
     def to_newick(self, path: Any = None, kind: str = "consensus", *, leaves: bool = False) -> str:
         """Return (and write) the tree as Newick, a line for each root.

@@ -24,6 +24,7 @@ COMMANDS = {
     "impute": "Empty cells filled in, with their uncertainty.",
     "sample": "A new population drawn from a saved model.",
     "show": "A saved model in words.",
+    "convert": "Results in other tools' formats; their tracks and items as tables.",
     "what-if": "How supports change if a parent is supposed or ruled out.",
     "diseases": "Published waiting times, for --disease.",
     "demo": "Example files, and what to type next.",

@@ -48,6 +48,11 @@ class Tree:
         return children_of(self.parents)
 
     @cached_property
+    def order(self) -> list[int]:
+        """All records, parents before children."""
+        return roots_and_order(self.parents, self.children)[1]
+
+    @cached_property
     def lengths(self) -> list[float | None]:
         """The length of the edge to each record's parent, None if there is none or it is unknown.
 
@@ -277,10 +282,21 @@ def quoted_name(name: str) -> str:
     """
     if _BARE.fullmatch(name):
         return name
-    plain = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), name)
+    plain = control_escaped(name)
     if plain in _MARKS:  # quoted, some readers take it for the mark all the same, and lose a record
         plain = f"\\x{ord(plain):x}"
     return "'" + plain.replace("'", "''") + "'"
+
+
+def control_escaped(text: str) -> str:
+    r"""Return text in which control characters, line ends and lone surrogates are escapes.
+
+    Examples
+    --------
+    >>> print(control_escaped("a\nb"))
+    a\nb
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def _newick(tree: Tree, root: int, leaves: bool) -> str:

@@ -53,8 +53,10 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
     """Return taxa and columns of the character blocks of a NEXUS file.
 
     DNA, RNA and protein blocks become one sequence column each, continuous blocks one column a
-    character, all others one categorical column a character. "?", "-" and polymorphic cells such
-    as {01} are missing. Underscores in names are kept.
+    character, all others one categorical column a character. "?" and "-" are missing, and so are
+    polymorphic cells such as {01}, whose states their text keeps ("wine / water"). Names of
+    characters and states are those of CHARSTATELABELS, where the file has one matrix. Underscores
+    in names are kept.
 
     Raises
     ------
@@ -92,13 +94,14 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
     taxa = [taxon.label for taxon in matrices[0]]
     _check_taxa(source, taxa, [taxon.label for taxon in matrices[0].taxon_namespace], bare)
     columns: list[Column] = []
+    labels = _labels(bare) if len(matrices) == 1 else {}
     for matrix in matrices:
         if {taxon.label for taxon in matrix} != set(taxa) or len(matrix) != len(taxa):
             raise RecordsError(
                 f"{source.name}: all character blocks are expected to hold the same taxa; write "
                 "the missing ones with '?' for every character"
             )
-        columns += _columns(source, matrix, taxa, first=len(columns))
+        columns += _columns(source, matrix, taxa, len(columns), labels)
     return taxa, columns
 
 
@@ -182,7 +185,46 @@ def _check_taxa(source: Source, taxa: list[str], declared: list[str], text: str)
         )
 
 
-def _columns(source: Source, matrix: object, taxa: list[str], first: int) -> list[Column]:
+def _labels(text: str) -> dict[int, tuple[str, dict[str, str]]]:
+    """Return number → name, and symbol → name of the states, of CHARSTATELABELS."""
+    statement = re.search(r"\bcharstatelabels\b", text, re.IGNORECASE)
+    if statement is None:
+        return {}
+    named = re.search(r'\bsymbols\s*=\s*"([^"]*)"', text, re.IGNORECASE)
+    symbols = "01" if named is None else "".join(named[1].split())
+    # Words, quoted words (a quotation mark inside is doubled), and the three signs between them.
+    words = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s,/;']+)|([,/;]))")
+    found: dict[int, tuple[str, dict[str, str]]] = {}
+    number, name, states, inside = 0, "", list[str](), False
+    at = statement.end()
+    while (word := words.match(text, at)) is not None:
+        at = word.end()
+        if word[3] == "/":
+            inside = True
+        elif word[3]:
+            if number:
+                found[number] = (name, dict(zip(symbols, states, strict=False)))
+            number, name, states, inside = 0, "", [], False
+            if word[3] == ";":
+                break
+        else:
+            plain = word[2] if word[1] is None else word[1].replace("''", "'")
+            if inside:
+                states.append(plain)
+            elif not number and plain.isdecimal():
+                number = int(plain[:9])
+            else:
+                name = plain
+    return found
+
+
+def _columns(
+    source: Source,
+    matrix: object,
+    taxa: list[str],
+    first: int,
+    labels: dict[int, tuple[str, dict[str, str]]],
+) -> list[Column]:
     rows = {taxon.label: matrix[taxon] for taxon in matrix}  # type: ignore[attr-defined,index]
     kind = matrix.data_type  # type: ignore[attr-defined]
     why = f"{kind} characters of {source.name}"
@@ -200,20 +242,39 @@ def _columns(source: Source, matrix: object, taxa: list[str], first: int) -> lis
             "expected; fill it up with '?'"
         )
     columns = []
+    taken: set[str] = set()
     for c in range(n):
-        name = f"c{first + c + 1}"
+        label, states = labels.get(c + 1, ("", {}))
+        name = label or f"c{first + c + 1}"
+        name = f"{name} ({c + 1})" if name in taken else name
+        taken.add(name)
+        if len(set(states.values())) < len(states):
+            states = {}  # two states of one name stay apart by their symbols
         if kind == "continuous":
             numbers = [float(rows[taxon][c]) for taxon in taxa]
             text = tuple(f"{number:g}" for number in numbers)
             values = np.array(numbers)[:, None]
             columns.append(Column(name, "continuous", values, None, text, reason=why))
             continue
-        cells = [_symbol(rows[taxon][c]) for taxon in taxa]
+        symbols = [_symbol(rows[taxon][c]) for taxon in taxa]
+        cells = [states.get(symbol, symbol) for symbol in symbols]
         levels = tuple(sorted({cell for cell in cells if cell}))
         code = {level: float(i) for i, level in enumerate(levels)}
         values = np.array([code.get(cell, np.nan) for cell in cells])[:, None]
-        columns.append(Column(name, "categorical", values, levels, tuple(cells), reason=why))
+        text = tuple(
+            cell or " / ".join(states.get(symbol, symbol) for symbol in _members(rows[taxon][c]))
+            for cell, taxon in zip(cells, taxa, strict=True)
+        )
+        columns.append(Column(name, "categorical", values, levels, text, reason=why))
     return columns
+
+
+def _members(state: object) -> list[str]:
+    """Return the symbols of a polymorphic or uncertain state such as {01}; none of "?"."""
+    if getattr(state, "symbol", None):
+        return []
+    members = getattr(state, "member_states", None) or ()
+    return [symbol for member in members if (symbol := _symbol(member))]
 
 
 def _symbol(state: object) -> str:

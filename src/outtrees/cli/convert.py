@@ -1,0 +1,136 @@
+"""`outtrees convert`: results into other tools' formats, and theirs into tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from outtrees.cli.errors import CommandError, sound_model
+from outtrees.cli.options import Finite, Size, common_options, seed_option
+from outtrees.cli.results import MODEL
+from outtrees.cli.screen import running
+
+# Help must not import the library, so the names stand twice; a test compares them.
+FORMATS = [
+    *("auspice", "microreact", "microbetrace", "epicontacts", "dot"),
+    *("geff", "ctc", "treedata", "arviz"),
+]
+
+
+@click.command("convert")
+@click.argument("source", type=click.Path(), metavar="RESULTS|FILE")
+@click.argument("more", type=click.Path(), nargs=-1, metavar="[FILE]...")
+@click.option(
+    "--to",
+    type=click.Choice([*FORMATS, "csv"]),
+    required=True,
+    help="Format. csv: a table from tracks (GEFF, res_track.txt) or DELTA items.",
+)
+@click.option(
+    "--out",
+    type=click.Path(),
+    metavar="PATH",
+    help="File or folder to write; a name for the format in this folder by default.",
+)
+@click.option(
+    "--tree",
+    type=click.Choice(["consensus", "mode", "sample"]),
+    default="consensus",
+    show_default=True,
+    help="Which tree of the results.",
+)
+@click.option(
+    "--min-support",
+    type=Finite(0, 1),
+    default=0.01,
+    show_default=True,
+    help="Of candidate parents that are not in the tree, where the format lists them.",
+)
+@click.option(
+    "--draws",
+    type=click.IntRange(1, 1_000_000),
+    default=1000,
+    show_default=True,
+    help="Number of trees that are drawn for arviz.",
+)
+@click.option(
+    "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
+)
+@seed_option
+@common_options
+def command(**options: Any) -> None:
+    """Write RESULTS of `outtrees ancestry` (a folder or its model) in another tool's format.
+
+    With --to csv, turn a FILE of another tool into a table for `outtrees ancestry`: a GEFF folder,
+    res_track.txt of the Cell Tracking Challenge, or DELTA items (and the files of its characters).
+    """
+    with running("convert", options) as screen:
+        source, to = Path(options["source"]), options["to"]
+        out = Path(options["out"]) if options["out"] is not None else _default(source, to)
+        if out.exists():
+            raise CommandError(f"{str(out)!r} is there already; name another --out", 3)
+        if not out.absolute().parent.is_dir():
+            raise CommandError(
+                f"{str(out.parent)!r} is no folder; make it, or name another --out", 3
+            )
+        if to == "csv":
+            from outtrees.io import write_csv
+
+            table = _read(source, [Path(name) for name in options["more"]])
+            write_csv(out, dict(table))
+            screen.say(f"{len(table)} records with {len(table.columns)} columns")
+        else:
+            if options["more"]:
+                raise CommandError(f"--to {to} takes one folder or model of results; got several")
+            _write(source, out, options)
+        screen.summary["files"] = {out.name: str(out)}
+        screen.say(f"written: {out}")
+        screen.finish()
+
+
+def _default(source: Path, to: str) -> Path:
+    if to == "csv":
+        return Path(f"{source.stem}.csv")
+    from outtrees.io import FORMATS as known
+
+    return Path(known[to].name)
+
+
+def _write(source: Path, out: Path, options: Mapping[str, Any]) -> None:
+    from outtrees.ancestry import Ancestry
+    from outtrees.io import load
+
+    path = source / MODEL if source.is_dir() else source
+    model = load(path, max_bytes=options["max_bytes"])
+    if not isinstance(model, Ancestry):
+        raise CommandError(
+            f"{str(path)!r} must be a model of 'outtrees ancestry'; it is a {type(model).__name__}"
+        )
+    with sound_model(path, model):
+        _ = model.fitted
+    model.write(
+        options["to"],
+        out,
+        options["tree"],
+        min_support=options["min_support"],
+        n_draws=options["draws"],
+        random_state=options["seed"],
+    )
+
+
+def _read(source: Path, more: list[Path]) -> Any:
+    """Return the table of a file, by what the file is."""
+    from outtrees.io import read_ctc, read_delta, read_geff
+
+    if source.is_dir():
+        return read_geff(source)
+    if not source.is_file():
+        raise FileNotFoundError(f"no such file: {str(source)!r}")
+    with source.open("rb") as file:
+        start = file.read(2**20)
+    if b"*" in start:
+        return read_delta(source, *more)
+    return read_ctc(source)

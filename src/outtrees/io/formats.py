@@ -1,0 +1,569 @@
+"""Results in the formats of other tools: trees, networks and tables with supports.
+
+Each writer takes `Findings` and a path. Libraries that a format needs are imported when it is asked
+for. Text of the records goes through the escapes of the format, so that no name can break a file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outtrees._common.files import write_atomically
+from outtrees.errors import MissingExtraError
+from outtrees.io.tables import to_csv
+from outtrees.io.trees import check_tree, control_escaped, to_graphml, to_newick
+
+_EPOCH = date(1970, 1, 1)
+_NUMBERS = ("continuous", "count")
+# Of Auspice: what a substitution may be written with.
+_BASES = set("ATCGNYRWSKMDVHB-")
+
+
+class Field(NamedTuple):
+    """One column of the records: its kind and a cell for each, None where nothing is known."""
+
+    kind: str
+    cells: Sequence[float | str | None]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A tree of records with all that is known of them, ready for any format."""
+
+    title: str
+    ids: Sequence[str]
+    parents: Sequence[int]  # −1: a root
+    supports: Sequence[float]  # of each record's parent, or of being a root
+    root_probability: Sequence[float]
+    candidates: Sequence[tuple[int, int, float]]  # child, parent (−1: none), support
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    dates: Sequence[float | None] | None = None  # days
+    ends: Sequence[float | None] | None = None  # when each record ended, if that is known
+    calendar: bool = False  # whether days count from 1970-01-01
+    places: Sequence[tuple[float, ...] | None] | None = None  # x, y and perhaps z
+    coordinates: Sequence[tuple[float, float] | None] | None = None  # latitude, longitude
+    changes: Sequence[Sequence[str]] | None = None  # substitutions on the way to each record: A45G
+    draws: np.ndarray | None = None  # (n, T) parents of trees drawn from the distribution
+
+    @property
+    def days(self) -> np.ndarray | None:
+        """The dates as an array, NaN where unknown."""
+        return None if self.dates is None else np.array(self.dates, dtype=np.float64)
+
+    def day(self, record: int) -> str:
+        """Return the record's date as text, "" if it has none."""
+        when = None if self.dates is None else self.dates[record]
+        if when is None:
+            return ""
+        if not self.calendar:
+            return f"{when:.12g}"
+        return (_EPOCH + timedelta(days=math.floor(when))).isoformat()
+
+    def rows(self) -> dict[str, list[Any]]:
+        """Return one row for each record: id, parent, support, date, place and its columns."""
+        found: dict[str, list[Any]] = {
+            "id": list(self.ids),
+            "parent": ["" if p < 0 else self.ids[p] for p in self.parents],
+            "support": list(self.supports),
+            "root_probability": list(self.root_probability),
+        }
+        if self.dates is not None:
+            found["date"] = [self.day(i) for i in range(len(self.ids))]
+        if self.coordinates is not None:
+            for axis, name in enumerate(("latitude", "longitude")):
+                found[name] = [None if p is None else p[axis] for p in self.coordinates]
+        for name, column in self.fields.items():
+            label = name
+            while label in found:
+                label += "_"
+            found[label] = list(column.cells)
+        return found
+
+    def links(self) -> dict[str, list[Any]]:
+        """Return one row for each candidate parent: from (the parent), to, support, in_tree."""
+        rows = [(u, v, s) for u, v, s in self.candidates if v >= 0]
+        return {
+            "from": [self.ids[v] for _, v, _ in rows],
+            "to": [self.ids[u] for u, _, _ in rows],
+            "support": [s for _, _, s in rows],
+            "in_tree": ["yes" if self.parents[u] == v else "no" for u, v, _ in rows],
+        }
+
+
+# Nextstrain and Microreact -----------------------------------------------------------------
+
+
+def write_auspice(found: Findings, path: str | os.PathLike[str]) -> Path:
+    """Write the tree as an Auspice v2 JSON dataset for Nextstrain; return its path.
+
+    Every record is a tip; one that is a parent too is an internal node beside, at no distance.
+    Supports, root probabilities and columns are colourings; `div` counts substitutions where there
+    are sequences, and generations where there are none. A record without a date stands at its
+    parent's.
+    """
+    names = _unique(found.ids, lambda text: "_".join(control_escaped(text).split()) or "record")
+    keys = _unique(
+        found.fields, lambda text: "col_" + "".join(c if c.isalnum() else "_" for c in text)
+    )
+    nodes, demes = _auspice_nodes(found, names, dict(zip(found.fields, keys, strict=True)))
+    kinds = {"count": "continuous", "continuous": "continuous"}
+    colorings = [
+        {"key": "parent_support", "title": "support of the parent", "type": "continuous"},
+        {"key": "root_probability", "title": "probability of no parent", "type": "continuous"},
+    ]
+    if found.dates is not None and found.calendar:
+        colorings.append({"key": "num_date", "title": "date", "type": "temporal"})
+    for key, (title, column) in zip(keys, found.fields.items(), strict=True):
+        colorings.append(
+            {"key": key, "title": title, "type": kinds.get(column.kind, "categorical")}
+        )
+    meta: dict[str, Any] = {
+        "title": found.title,
+        "updated": date.today().isoformat(),
+        "panels": ["tree", "map"] if demes else ["tree"],
+        "colorings": colorings,
+        "display_defaults": {"color_by": "parent_support"},
+    }
+    if demes:
+        meta["geo_resolutions"] = [{"key": "place", "title": "place", "demes": demes}]
+    tree = nodes[0] if len(nodes) == 1 else _hung_together(nodes, names)
+    return _write_json(path, {"version": "v2", "meta": meta, "tree": tree})
+
+
+def _hung_together(roots: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """Return several trees as one: their common node is hidden, for nobody observed it."""
+    name = "no_common_ancestor"
+    while name in names:
+        name += "_"
+    attributes: dict[str, Any] = {"div": 0, "hidden": "always"}
+    dates = [root["node_attrs"].get("num_date", {}).get("value") for root in roots]
+    if None not in dates:
+        attributes["num_date"] = {"value": min(dates)}
+    return {"name": name, "node_attrs": attributes, "branch_attrs": {}, "children": roots}
+
+
+def _auspice_nodes(
+    found: Findings, names: Sequence[str], keys: Mapping[str, str]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the trees, one for each root, and where places lie."""
+    tree = check_tree(found.ids, found.parents)
+    nodes: list[dict[str, Any]] = [{} for _ in found.ids]
+    demes: dict[str, Any] = {}
+    taken = set(names)
+    div = np.zeros(len(names))
+    when: list[float | None] = [None] * len(names)
+    roots = []
+    for record in tree.order:  # parents first
+        parent = int(tree.parents[record])
+        changes = [] if found.changes is None else list(found.changes[record])
+        if parent >= 0:
+            div[record] = div[parent] + (1 if found.changes is None else len(changes))
+        attributes: dict[str, Any] = {
+            "div": float(div[record]),
+            "parent_support": {"value": float(found.supports[record])},
+            "root_probability": {"value": float(found.root_probability[record])},
+        }
+        if found.dates is not None and found.calendar:
+            own = found.dates[record]
+            when[record] = own if own is not None or parent < 0 else when[parent]
+            if when[record] is None:
+                when[record] = min((d for d in found.dates if d is not None), default=0.0)
+            attributes["num_date"] = {"value": _decimal_year(when[record])}
+        for name, key in keys.items():
+            cell = found.fields[name].cells[record]
+            if cell is not None:
+                attributes[key] = {
+                    "value": control_escaped(cell) if isinstance(cell, str) else cell
+                }
+        place = None if found.coordinates is None else found.coordinates[record]
+        if place is not None:
+            name = f"{place[0]:.4f}, {place[1]:.4f}"
+            demes[name] = {"latitude": place[0], "longitude": place[1]}
+            attributes["place"] = {"value": name}
+        branch: dict[str, Any] = {"labels": {"support": f"{found.supports[record]:.0%}"}}
+        written = [c for c in changes if {c[0], c[-1]} <= _BASES]
+        if written:
+            branch["mutations"] = {"nuc": written}
+        tip: dict[str, Any] = {
+            "name": names[record],
+            "node_attrs": attributes,
+            "branch_attrs": branch,
+        }
+        if tree.children[record]:
+            label = f"as_parent_{names[record]}"
+            while label in taken:
+                label += "_"
+            taken.add(label)
+            still = {"name": names[record], "node_attrs": attributes, "branch_attrs": {}}
+            tip = {**tip, "name": label, "children": [still]}
+        nodes[record] = tip
+        if parent >= 0:
+            nodes[parent]["children"].append(tip)
+        else:
+            roots.append(tip)
+    return roots, demes
+
+
+def _decimal_year(days: float | None) -> float:
+    day = _EPOCH + timedelta(days=math.floor(days or 0.0))
+    first, following = date(day.year, 1, 1), date(day.year + 1, 1, 1)
+    return round(day.year + ((day - first).days + 0.5) / (following - first).days, 6)
+
+
+def write_microreact(found: Findings, path: str | os.PathLike[str]) -> Path:
+    """Write a Microreact project (.microreact): table, a tree for each root, map and timeline."""
+    rows = found.rows()
+    if found.dates is not None and found.calendar:
+        parts = [
+            found.day(i).split("-") if found.day(i) else ["", "", ""] for i in range(len(found.ids))
+        ]
+        for at, name in enumerate(("year", "month", "day")):
+            rows[name if name not in rows else f"{name}_of_date"] = [part[at] for part in parts]
+    files = {"data-file": _embedded("data-file", "records.csv", "data", "text/csv", to_csv(rows))}
+    panes: dict[str, dict[str, Any]] = {"trees": {}, "maps": {}, "timelines": {}}
+    lines = to_newick(found.ids, found.parents, found.supports, found.days, leaves=True)
+    for number, text in enumerate(lines.splitlines(), start=1):
+        if "," not in text:
+            continue  # a root alone is no tree
+        name = f"tree-file-{number}"
+        files[name] = _embedded(name, f"tree{number}.nwk", "tree", "text/x-nh", text)
+        panes["trees"][f"tree-{number}"] = {
+            **{"title": f"Tree {number}", "file": name, "type": "rc", "labelField": "id"},
+            "showLeafLabels": True,
+        }
+    if found.coordinates is not None:
+        panes["maps"]["map-1"] = {
+            **{"title": "Map", "dataType": "geographic-coordinates"},
+            **{"latitudeField": "latitude", "longitudeField": "longitude"},
+        }
+    if found.dates is not None and found.calendar:
+        panes["timelines"]["timeline-1"] = {
+            **{"title": "Timeline", "dataType": "year-month-day"},
+            **{"yearField": "year", "monthField": "month", "dayField": "day"},
+        }
+    project = {
+        "schema": "https://microreact.org/schema/v1.json",
+        "version": 1,
+        "meta": {"name": found.title},
+        "datasets": {"dataset-1": {"id": "dataset-1", "file": "data-file", "idFieldName": "id"}},
+        "files": files,
+        "tables": {
+            "table-1": {
+                **{"title": "Records", "file": "data-file"},
+                "columns": [{"field": name, "fixed": False} for name in rows],
+            }
+        },
+        **panes,
+        **{name: {} for name in ("charts", "filters", "matrices", "networks", "notes", "slicers")},
+        "styles": {},
+        "views": [],
+    }
+    return _write_json(path, project)
+
+
+def _embedded(id: str, name: str, type: str, format: str, text: str) -> dict[str, Any]:
+    content = text.encode("utf-8", "backslashreplace")  # names may hold lone surrogates
+    blob = base64.b64encode(content).decode("ascii")
+    return {
+        **{"id": id, "name": name, "type": type, "format": format, "size": len(content)},
+        "blob": f"data:application/octet-stream;base64,{blob}",
+    }
+
+
+# Networks ----------------------------------------------------------------------------------
+
+
+def write_microbetrace(found: Findings, path: str | os.PathLike[str]) -> Path:
+    """Write a folder for MicrobeTrace: nodes.csv, links.csv and network.graphml (the tree).
+
+    `distance` is 1 − support, so that its threshold of links keeps the supported ones.
+    """
+    links = found.links()
+    links = {
+        "source": links.pop("from"),
+        "target": links.pop("to"),
+        "distance": [1 - s for s in links["support"]],
+        **links,
+    }
+    graphml = to_graphml(found.ids, found.parents, found.supports, found.days)
+    texts = {
+        "nodes.csv": to_csv(found.rows()),
+        "links.csv": to_csv(links),
+        "network.graphml": graphml,
+    }
+    return _write_folder(path, texts)
+
+
+def write_epicontacts(found: Findings, path: str | os.PathLike[str]) -> Path:
+    """Write a folder for epicontacts (R): linelist.csv and contacts.csv, from parent to child."""
+    texts = {"linelist.csv": to_csv(found.rows()), "contacts.csv": to_csv(found.links())}
+    return _write_folder(path, texts)
+
+
+def write_dot(found: Findings, path: str | os.PathLike[str]) -> Path:
+    """Write the tree for Graphviz: edges from parent to child, wider the surer."""
+
+    def quoted(text: str) -> str:
+        # A backslash is an escape of labels, and of the quotation mark.
+        return '"' + control_escaped(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    lines = ["digraph lineage {", "  rankdir=LR;", "  node [shape=box];"]
+    for record, name in enumerate(found.ids):
+        when = found.day(record)
+        label = quoted(name)[:-1] + (f"\\n{when}" if when else "") + '"'
+        lines.append(f"  n{record} [label={label}];")
+    for child, parent in enumerate(found.parents):
+        if parent >= 0:
+            s = found.supports[child]
+            lines.append(
+                f'  n{parent} -> n{child} [support="{s:.6g}", label="{s:.0%}", '
+                f'penwidth="{0.5 + 2.5 * s:.2f}"];'
+            )
+    return write_atomically(path, "\n".join([*lines, "}"]) + "\n")
+
+
+# Cells -------------------------------------------------------------------------------------
+
+
+def write_geff(found: Findings, path: str | os.PathLike[str]) -> Path:
+    """Write the tree as a GEFF folder (zarr): nodes with t, place and name, edges with support."""
+    geff, networkx = _library("geff"), _library("networkx")
+    if found.dates is None or any(day is None for day in found.dates):
+        raise ValueError("GEFF needs a time for every record; this table lacks some or all dates")
+    axes = ["t"]
+    places = found.places
+    if places is not None and all(place is not None for place in places):
+        axes += ["x", "y", "z"][: len(places[0] or ())]
+    graph = networkx.DiGraph()
+    for record, name in enumerate(found.ids):
+        place = (places[record] or ()) if places is not None and len(axes) > 1 else ()
+        graph.add_node(
+            record,
+            t=float(found.dates[record] or 0.0),
+            **dict(zip(axes[1:], map(float, place), strict=False)),
+            name=control_escaped(name),
+            root_probability=float(found.root_probability[record]),
+        )
+    for child, parent in enumerate(found.parents):
+        if parent >= 0:
+            graph.add_edge(parent, child, support=float(found.supports[child]))
+    kinds = ["time", *["space"] * (len(axes) - 1)]
+
+    def write(folder: Path) -> None:
+        geff.write(graph, folder, axis_names=axes, axis_types=kinds)
+
+    return _whole(path, write)
+
+
+def write_ctc(found: Findings, path: str | os.PathLike[str]) -> Path:
+    """Write res_track.txt of the Cell Tracking Challenge: label, begin, end, parent of each track.
+
+    Tracks are numbered from 1 in the order of the records; frames are whole numbers, from 0. A
+    track ends where its record does, or before its first child. Label images are not written.
+    """
+    if found.dates is None or any(day is None for day in found.dates):
+        raise ValueError("CTC needs a frame for every record; this table lacks some or all dates")
+    begin = np.array([float(day or 0.0) for day in found.dates])
+    if (begin != np.round(begin)).any():
+        raise ValueError("CTC needs whole frames; the dates of this table have fractions")
+    first = begin.min()
+    ends = np.full(len(begin), np.inf)
+    for child, parent in enumerate(found.parents):
+        if parent >= 0:
+            ends[parent] = min(ends[parent], begin[child] - 1)
+    ends = np.where(np.isinf(ends), begin, ends)
+    if found.ends is not None:
+        known = np.array([np.nan if end is None else end for end in found.ends])
+        ends = np.where(np.isnan(known), ends, np.floor(known))
+    ends = np.maximum(ends, begin)
+    lines = [
+        f"{record + 1} {int(begin[record] - first)} {int(ends[record] - first)} {parent + 1}"
+        for record, parent in enumerate(found.parents)
+    ]
+    return write_atomically(path, "\n".join(lines) + "\n")
+
+
+def write_treedata(found: Findings, path: str | os.PathLike[str]) -> Path:
+    """Write an h5td file for TreeData and scverse: records in obs, a tree for each root in obst.
+
+    Supports of all candidates are in obsp["support"] [child, parent].
+    """
+    treedata, networkx = _library("treedata"), _library("networkx")
+    pandas, sparse = _library("pandas"), import_module("scipy.sparse")
+    names = _unique(found.ids, lambda text: control_escaped(text) or "record")
+    rows = found.rows()
+    rows.pop("id")
+    obs = pandas.DataFrame(
+        {name: _frame_column(cells) for name, cells in rows.items()}, index=names
+    )
+    tree = check_tree(found.ids, found.parents)
+    trees: dict[int, Any] = {}
+    members: dict[int, int] = {}
+    for record in tree.order:
+        parent = int(tree.parents[record])
+        root = members[record] = record if parent < 0 else members[parent]
+        graph = trees.setdefault(root, networkx.DiGraph())
+        graph.add_node(names[record], support=float(found.supports[record]))
+        if parent >= 0:
+            graph.add_edge(names[parent], names[record], support=float(found.supports[record]))
+    edges = np.array([edge for edge in found.candidates if edge[1] >= 0]).reshape(-1, 3)
+    ends = edges[:, :2].astype(np.intp).T
+    T = len(names)
+    # A root without children is no tree of TreeData.
+    kept = {f"tree{n}": g for n, g in enumerate(trees.values(), start=1) if len(g) > 1}
+    data = treedata.TreeData(
+        np.zeros((T, 0)),
+        obs=obs,
+        obst=kept,
+        obsp={"support": sparse.csr_matrix((edges[:, 2], tuple(ends)), shape=(T, T))},
+        uns={"title": found.title},
+        alignment="nodes",
+        label=None,
+    )
+    return _whole(path, lambda temporary: data.write_h5td(temporary))
+
+
+def _frame_column(cells: Sequence[Any]) -> Any:
+    if all(cell is None or isinstance(cell, (int, float)) for cell in cells):
+        return np.array([np.nan if cell is None else float(cell) for cell in cells])
+    return np.array(["" if cell is None else control_escaped(str(cell)) for cell in cells], object)
+
+
+def write_arviz(found: Findings, path: str | os.PathLike[str]) -> Path:
+    """Write drawn trees as netCDF for ArviZ: posterior["parent"], one chain, −1 for roots."""
+    arviz = _library("arviz")
+    if found.draws is None:
+        raise ValueError("ArviZ needs drawn trees; these results have none")
+    names = _unique(found.ids, lambda text: control_escaped(text) or "record")
+    draws = np.asarray(found.draws, dtype=np.int64)
+    data = arviz.from_dict(
+        posterior={"parent": draws[None], "n_roots": (draws < 0).sum(axis=1)[None]},
+        coords={"record": names},
+        dims={"parent": ["record"]},
+        attrs={"title": found.title, "support": "share of draws with that parent"},
+    )
+    return _whole(path, lambda temporary: data.to_netcdf(str(temporary)))
+
+
+# All of them -------------------------------------------------------------------------------
+
+
+class Format(NamedTuple):
+    """One format: what is written, by what, and what the path is called by default."""
+
+    what: str
+    write: Callable[[Findings, str | os.PathLike[str]], Path]
+    name: str
+    folder: bool = False
+    needs: str = ""  # a library, an extra of the same name
+
+
+FORMATS: dict[str, Format] = {
+    "auspice": Format("Auspice v2 JSON, for Nextstrain", write_auspice, "auspice.json"),
+    "microreact": Format("Microreact project", write_microreact, "lineage.microreact"),
+    "microbetrace": Format(
+        "CSV and GraphML for MicrobeTrace", write_microbetrace, "microbetrace", folder=True
+    ),
+    "epicontacts": Format(
+        "line list and contacts, for epicontacts", write_epicontacts, "epicontacts", folder=True
+    ),
+    "dot": Format("Graphviz", write_dot, "lineage.dot"),
+    "geff": Format("GEFF, graphs of cells", write_geff, "lineage.geff", folder=True, needs="geff"),
+    "ctc": Format("tracks of the Cell Tracking Challenge", write_ctc, "res_track.txt"),
+    "treedata": Format(
+        "TreeData (h5td), for scverse", write_treedata, "lineage.h5td", needs="treedata"
+    ),
+    "arviz": Format("drawn trees as netCDF, for ArviZ", write_arviz, "trees.nc", needs="arviz"),
+}
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtraError(
+            f"this format needs {name}; pip install {name}, or 'outtrees[formats]'"
+        ) from None
+
+
+def _unique(names: Sequence[str] | Mapping[str, Any], changed: Callable[[str], str]) -> list[str]:
+    """Return the names as a format wants them, numbered where that makes two alike."""
+    found: list[str] = []
+    seen: set[str] = set()
+    for name in names:
+        plain = base = changed(name)
+        number = 1
+        while plain in seen:
+            number += 1
+            plain = f"{base}_{number}"
+        seen.add(plain)
+        found.append(plain)
+    return found
+
+
+def _write_json(path: str | os.PathLike[str], content: Any) -> Path:
+    """Write JSON whole or not at all; trees may be deeper than Python's stack allows."""
+    text = "".join(_json(content))
+    return write_atomically(path, text + "\n")
+
+
+def _json(content: Any) -> Iterator[str]:
+    stack: list[Any] = [content]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, _Raw):
+            yield item
+        elif isinstance(item, dict):
+            parts: list[Any] = [_Raw("{")]
+            for number, (key, value) in enumerate(item.items()):
+                parts += [_Raw(("," if number else "") + json.dumps(str(key)) + ":"), value]
+            stack += reversed([*parts, _Raw("}")])
+        elif isinstance(item, list):
+            parts = [_Raw("[")]
+            for number, value in enumerate(item):
+                parts += [_Raw("," if number else ""), value]
+            stack += reversed([*parts, _Raw("]")])
+        else:
+            yield json.dumps(item, allow_nan=False)
+
+
+class _Raw(str):
+    """Text that is JSON already."""
+
+
+def _write_folder(path: str | os.PathLike[str], texts: Mapping[str, str]) -> Path:
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        for name, text in texts.items():
+            (folder / name).write_text(
+                text, encoding="utf-8", errors="backslashreplace", newline=""
+            )
+
+    return _whole(path, write)
+
+
+def _whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> Path:
+    """Let a file or folder appear whole or not at all; what is there already is not replaced."""
+    target = Path(path)
+    if target.exists():
+        raise FileExistsError(f"{str(target)!r} is there already; name another, or move it away")
+    stage = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
+    try:
+        write(stage / target.name)
+        (stage / target.name).rename(target)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    return target

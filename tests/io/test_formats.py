@@ -1,0 +1,382 @@
+"""Results in other tools' formats, read back with the format's own library where there is one."""
+
+import base64
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import warnings
+from dataclasses import replace
+from importlib.util import find_spec
+
+import dendropy
+import networkx
+import numpy as np
+import pytest
+
+from outtrees import Ancestry
+from outtrees.errors import RecordsError
+from outtrees.io import FORMATS, Field, Findings, read_ctc, read_delta, read_geff
+from outtrees.records import read_records
+
+HOSTILE = [
+    "=1+1", "</script><img src=x onerror=alert(1)>", 'q"q\\', "it's; [x]", "a\nb\tc",
+    "\u202eabc", "\ud800\x00", " two  words ", "n0", "ключ,=",
+]  # fmt: skip
+
+
+def findings(ids=None, **changes):
+    """Seven records in two trees: 0 ← 1, 2; 1 ← 3, 4; 5 ← 6."""
+    ids = [f"case {i}" for i in range(7)] if ids is None else ids
+    T = len(ids)
+    parents = [-1, 0, 0, 1, 1, -1, 5, *[5] * T][:T]
+    supports = np.linspace(0.5, 1, T).tolist()
+    content = {
+        "title": "An outbreak",
+        "ids": ids,
+        "parents": parents,
+        "supports": supports,
+        "root_probability": [s if p < 0 else 0.01 for s, p in zip(supports, parents, strict=True)],
+        "candidates": [
+            *((u, p, s) for u, (p, s) in enumerate(zip(parents, supports, strict=True))),
+            (4, 0, 0.1),
+        ],
+        "fields": {
+            "ward": Field("categorical", ["N", None, *["S"] * (T - 2)]),
+            "age": Field("continuous", [31.5, *[40.0] * (T - 2), None]),
+        },
+        "dates": [19_800.0, None, 19_803.0, *[19_806.0] * (T - 3)],
+        "calendar": True,
+        "places": [(0.5 * i, 1.0 * i) for i in range(T)],
+        "coordinates": [(50.0 + i, 8.0) for i in range(T)],
+        "changes": [[] if p < 0 else ["A5G"] for p in parents],
+        "draws": np.array([parents, parents]),
+    }
+    return Findings(**(content | changes))
+
+
+def dated(found):
+    """GEFF and CTC want a time for every record."""
+    return replace(found, dates=[float(i) for i in range(len(found.ids))], calendar=False)
+
+
+def tips(node):
+    if "children" not in node:
+        return [node]
+    return [tip for child in node["children"] for tip in tips(child)]
+
+
+def test_auspice(tmp_path):
+    path = FORMATS["auspice"].write(findings(), tmp_path / "auspice.json")
+    data = json.loads(path.read_text())
+    assert data["version"] == "v2"
+    # Two roots: what joins them is hidden.
+    assert data["tree"]["node_attrs"]["hidden"] == "always"
+    assert len(data["tree"]["children"]) == 2
+    leaves = {tip["name"]: tip["node_attrs"] for tip in tips(data["tree"])}
+    assert sorted(leaves) == [f"case_{i}" for i in range(7)]  # every record is a tip, no blanks
+    assert leaves["case_4"]["parent_support"]["value"] == pytest.approx(0.5 + 4 / 12)
+    assert leaves["case_3"]["div"] == 2
+    assert leaves["case_0"]["num_date"]["value"] == pytest.approx(2024.2, abs=0.02)
+    assert leaves["case_1"]["num_date"] == leaves["case_0"]["num_date"]  # it has none of its own
+    keys = {c["key"] for c in data["meta"]["colorings"]}
+    assert {"parent_support", "root_probability", "num_date", "col_ward", "col_age"} == keys
+    assert "col_ward" not in leaves["case_1"]
+    (places,) = data["meta"]["geo_resolutions"]
+    assert leaves["case_2"]["place"]["value"] in places["demes"]
+    # Several trees, without dates or places; one tree.
+    bare = findings(dates=None, places=None, coordinates=None, changes=None, fields={})
+    data = json.loads(FORMATS["auspice"].write(bare, tmp_path / "b.json").read_text())
+    assert data["meta"]["panels"] == ["tree"]
+    one = findings(parents=[-1, 0, 0, 1, 1, 0, 5])
+    data = json.loads(FORMATS["auspice"].write(one, tmp_path / "c.json").read_text())
+    assert data["tree"]["name"] == "as_parent_case_0"
+
+
+@pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
+def test_auspice_passes_nextstrains_validator(tmp_path, ids):
+    augur = shutil.which("augur")
+    if augur is None:
+        pytest.skip("needs augur (pip install nextstrain-augur, which wants older libraries)")
+    for number, found in enumerate([findings(ids), findings(ids, dates=None, coordinates=None)]):
+        path = FORMATS["auspice"].write(found, tmp_path / f"{number}.json")
+        done = subprocess.run(
+            [augur, "validate", "export-v2", str(path)],
+            capture_output=True,
+            text=True,
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_deep_tree_is_no_deep_recursion(tmp_path):
+    T = 5000
+    chain = Findings(
+        **{"title": "chain", "ids": [f"r{i}" for i in range(T)], "parents": list(range(-1, T - 1))},
+        **{"supports": [1.0] * T, "root_probability": [0.0] * T, "candidates": []},
+    )
+    text = FORMATS["auspice"].write(chain, tmp_path / "chain.json").read_text()
+    assert text.count('"name"') == 2 * T - 1
+
+
+@pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
+def test_microreact(tmp_path, ids):
+    found = findings(ids)
+    path = FORMATS["microreact"].write(found, tmp_path / "x.microreact")
+    project = json.loads(path.read_text())
+    content = {
+        name: base64.b64decode(file["blob"].split(",")[1]).decode()
+        for name, file in project["files"].items()
+    }
+    for name, text in content.items():
+        assert project["files"][name]["size"] == len(text.encode())
+    rows = list(csv.DictReader(io.StringIO(content["data-file"], newline="")))
+    assert len(rows) == len(found.ids)
+    assert not any(row["id"].startswith(("=", "+", "@")) for row in rows)
+    assert (rows[0]["year"], rows[0]["month"], rows[0]["day"]) == ("2024", "03", "18")
+    fields = [column["field"] for column in project["tables"]["table-1"]["columns"]]
+    assert fields == list(rows[0])
+    assert project["timelines"]["timeline-1"]["dayField"] in fields
+    assert project["maps"]["map-1"]["latitudeField"] in fields
+    leaves = []
+    for tree in project["trees"].values():
+        read = dendropy.Tree.get(
+            data=content[tree["file"]], schema="newick", preserve_underscores=True
+        )
+        leaves += [leaf.taxon.label for leaf in read.leaf_node_iter()]
+    if ids is None:  # a spreadsheet's apostrophe and escapes differ between the two otherwise
+        assert sorted(leaves) == sorted(row["id"] for row in rows)
+    assert len(leaves) == len(rows)
+
+
+@pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
+def test_microbetrace(tmp_path, ids):
+    found = findings(ids)
+    folder = FORMATS["microbetrace"].write(found, tmp_path / "mt")
+    read = lambda name: (folder / name).read_text()  # noqa: E731
+    nodes = list(csv.DictReader(io.StringIO(read("nodes.csv"), newline="")))
+    links = list(csv.DictReader(io.StringIO(read("links.csv"), newline="")))
+    names = {node["id"] for node in nodes}
+    assert len(names) == len(found.ids)
+    assert {link["source"] for link in links} | {link["target"] for link in links} <= names
+    for link in links:
+        assert float(link["distance"]) == pytest.approx(1 - float(link["support"]))
+    graph = networkx.read_graphml(folder / "network.graphml")
+    tree = [(p, c) for c, p in enumerate(found.parents) if p >= 0]
+    assert sorted(graph.edges) == sorted((f"n{p}", f"n{c}") for p, c in tree)
+    assert sum(link["in_tree"] == "yes" for link in links) == len(tree)
+    with pytest.raises(FileExistsError, match="is there already"):
+        FORMATS["microbetrace"].write(found, folder)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mt"]
+
+
+def test_epicontacts_come_back_as_records_and_contacts(tmp_path):
+    folder = FORMATS["epicontacts"].write(findings(), tmp_path / "epi")
+    records = read_records(folder / "linelist.csv", id="id")
+    assert records.ids == tuple(f"case {i}" for i in range(7))
+    assert records.column("date").calendar
+    from outtrees.records.contacts import read_contacts
+
+    contacts = read_contacts(folder / "contacts.csv")
+    assert len(contacts.first) == 6  # five of the tree, one more candidate
+
+
+@pytest.mark.filterwarnings("ignore")  # pydot uses old names of pyparsing
+def test_dot_is_read_by_pydot(tmp_path):
+    pydot = pytest.importorskip("pydot")
+    for number, ids in enumerate([None, HOSTILE]):
+        found = findings(ids)
+        path = FORMATS["dot"].write(found, tmp_path / f"{number}.dot")
+        (graph,) = pydot.graph_from_dot_file(path, encoding="utf-8")
+        edges = {(e.get_source(), e.get_destination()): e.get("support") for e in graph.get_edges()}
+        assert len(edges) == sum(p >= 0 for p in found.parents)
+        for child, parent in enumerate(found.parents):
+            if parent >= 0:
+                said = float(edges[f"n{parent}", f"n{child}"].strip('"'))
+                assert said == pytest.approx(found.supports[child], rel=1e-5)
+        nodes = [n for n in graph.get_nodes() if n.get_name().startswith("n") and n.get("label")]
+        assert len(nodes) >= len(found.ids)
+
+
+@pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
+@pytest.mark.filterwarnings("ignore")  # zarr warns of what its next version will do
+def test_geff_there_and_back(tmp_path, ids):
+    geff = pytest.importorskip("geff")
+    found = dated(findings(ids))
+    path = FORMATS["geff"].write(found, tmp_path / "x.geff")
+    geff.validate_structure(path)
+    graph, metadata = geff.read(path)
+    assert [axis.name for axis in metadata.axes] == ["t", "x", "y"]
+    for child, parent in enumerate(found.parents):
+        if parent >= 0:
+            assert graph.edges[parent, child]["support"] == pytest.approx(found.supports[child])
+    table = read_geff(path)
+    # 5 ← 6 is a chain without a branch: one track (with seven records).
+    assert len(table) == (6 if ids is None else len(ids))
+    by_name = {row.track: row for row in table}
+    if ids is None:
+        assert by_name["case 3"].parent == "case 1"
+        assert by_name["case 1"].parent == "case 0"
+        assert (by_name["5"].begin, by_name["5"].end, by_name["5"].x_end) == (5, 6, 3.0)
+        assert by_name["case 3"].support == pytest.approx(found.supports[3])
+    with pytest.raises(ValueError, match="needs a time for every record"):
+        FORMATS["geff"].write(findings(), tmp_path / "y.geff")
+    assert not (tmp_path / "y.geff").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RecordsError, match="cannot be read as GEFF"):
+        read_geff(tmp_path / "empty")
+
+
+def test_ctc_there_and_back(tmp_path):
+    found = dated(findings())
+    path = FORMATS["ctc"].write(found, tmp_path / "res_track.txt")
+    lines = path.read_text().splitlines()
+    assert lines[0] == "1 0 0 0"
+    assert lines[1] == "2 1 2 1"  # until before its first child
+    table = read_ctc(path)
+    assert table["parent"] == ["", "1", "1", "2", "2", "", "6"]
+    assert table["begin"] == list(range(7))
+    ended = replace(found, ends=[9.0] * 7)
+    again = FORMATS["ctc"].write(ended, tmp_path / "b.txt")
+    assert read_ctc(again)["end"] == [9] * 7
+    with pytest.raises(ValueError, match="whole frames"):
+        FORMATS["ctc"].write(replace(found, dates=[0.5] * 7), tmp_path / "c.txt")
+    with pytest.raises(ValueError, match="frame for every record"):
+        FORMATS["ctc"].write(replace(found, dates=None), tmp_path / "c.txt")
+    for text, message in [
+        ("1 0 4\n", "line 1: four whole numbers"),
+        ("1 0 4 0\n1 0 4 0\n", "label of its own"),
+        ("1 5 4 0\n", "before it begins"),
+        ("1 0 4 9\n", "parent 9, which is none"),
+        ("", "label of its own"),
+    ]:
+        (tmp_path / "bad.txt").write_text(text)
+        with pytest.raises(RecordsError, match=message):
+            read_ctc(tmp_path / "bad.txt")
+
+
+@pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
+@pytest.mark.filterwarnings("ignore")  # anndata and pandas warn of what their next versions do
+def test_treedata(tmp_path, ids):
+    treedata = pytest.importorskip(
+        "treedata", reason="needs treedata, which wants an older pandas than the other tests"
+    )
+    found = findings(ids)
+    path = FORMATS["treedata"].write(found, tmp_path / "x.h5td")
+    data = treedata.read_h5td(path)
+    assert data.n_obs == len(found.ids)
+    assert sum(len(tree) for tree in data.obst.values()) == len(found.ids)
+    assert data.obsp["support"][4, 0] == pytest.approx(0.1)
+    names = list(data.obs_names)
+    assert data.obst["tree1"].edges[names[0], names[2]]["support"] == pytest.approx(
+        found.supports[2]
+    )
+
+
+@pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
+def test_arviz(tmp_path, ids):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # arviz announces its next version when imported
+        arviz = pytest.importorskip("arviz")
+        found = findings(ids)
+        path = FORMATS["arviz"].write(found, tmp_path / "trees.nc")
+        data = arviz.from_netcdf(path)
+    assert data.posterior["parent"].shape == (1, 2, len(found.ids))
+    np.testing.assert_array_equal(data.posterior["parent"][0, 1], found.parents)
+    data.close()
+
+
+def test_every_format_takes_hostile_names_and_leaves_nothing_half_written(tmp_path):
+    """Those whose libraries are absent say which; none leaves a part behind."""
+    ids = HOSTILE
+    for name, format in FORMATS.items():
+        if format.needs and find_spec(format.needs) is None:
+            with pytest.raises(ImportError, match=format.needs):
+                format.write(findings(ids), tmp_path / name)
+            continue
+        found = dated(findings(ids)) if name in ("geff", "ctc") else findings(ids)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # libraries announce their next versions
+            format.write(found, tmp_path / name)
+        assert (tmp_path / name).is_dir() == format.folder
+    assert {p.name for p in tmp_path.iterdir()} <= set(FORMATS)
+
+
+DELTA = """*SHOW A small example.
+*CHARACTER TYPES 3,RN 4,TE 5,IN
+*IMPLICIT VALUES 2,1
+*CHARACTER LIST
+#1. leaves <shape>/
+   1. ovate/
+   2. linear <very narrow>/
+   3. round/
+#2. hairs/ 1. absent/ 2. present/
+#3. length <of leaves>/ mm/
+#4. notes/
+#5. stamens/
+*ITEM DESCRIPTIONS
+# Alpha <first> beta/ 1,1 2,2 3,(3-)4-6(-9) 4<a note> 5,10
+# Gamma/ 1,1/3 3,5.5 5,U
+# Delta/ 1,2-3<rarely> 2,- 3,4-5-9
+# Epsilon/ 1,V
+"""
+
+
+def test_delta_items(tmp_path):
+    path = tmp_path / "items"
+    path.write_text(DELTA)
+    table = read_delta(path)
+    assert table["item"] == ["Alpha beta", "Gamma", "Delta", "Epsilon"]
+    assert table["leaves"] == ["ovate", "ovate / round", "linear / round", None]
+    assert table["hairs"] == ["present", "absent", None, "absent"]
+    assert table["length"] == [5.0, 5.5, 5.0, None]
+    assert table["notes"] == ["a note", "", "", ""]
+    assert table["stamens"] == [10.0, None, None, None]
+    # In several files, as the programs of DELTA keep them.
+    head, items = DELTA.split("*ITEM")
+    (tmp_path / "chars").write_text(head)
+    (tmp_path / "only").write_text("*ITEM" + items)
+    assert read_delta(tmp_path / "only", tmp_path / "chars") == table
+    alone = read_delta(tmp_path / "only")
+    assert alone["character 1"][0] == "1"
+    with pytest.raises(RecordsError, match="ITEM DESCRIPTIONS is expected"):
+        read_delta(tmp_path / "chars")
+    (tmp_path / "bad").write_text("*ITEM DESCRIPTIONS\n# no values here")
+    with pytest.raises(RecordsError, match="an item must be"):
+        read_delta(tmp_path / "bad")
+
+
+def test_a_fit_is_written_in_each_format(tmp_path):
+    table = {
+        "case": ["a", "b", "c", "d", "e"],
+        "onset": [f"2024-03-0{d}" for d in (1, 3, 4, 6, 7)],
+        "ward": ["N", "N", "S", "S", "N"],
+        "lat": ["50.1", "50.2", "50.3", "50.1", ""],
+        "lon": ["8.1", "8.2", "8.1", "8.1", ""],
+    }
+    dna = {
+        "a": "ACGTACGTAA",
+        "b": "ACGTACGTAC",
+        "c": "ACGTACGTAA",
+        "d": "ACTTACGTAA",
+        "e": "N" * 10,
+    }
+    model = Ancestry(waiting_mean=3, waiting_sd=1, random_state=0).fit(table, sequences=dna)
+    data = json.loads(model.write("auspice", tmp_path / "a.json").read_text())
+    leaves = {tip["name"]: tip for tip in tips(data["tree"])}
+    supports = dict(zip(model.records.ids, model.records_["support"], strict=True))
+    for name, tip in leaves.items():
+        assert tip["node_attrs"]["parent_support"]["value"] == pytest.approx(supports[name])
+    assert leaves["a"]["node_attrs"]["place"]["value"] == "50.1000, 8.1000"
+    folder = model.write("epicontacts", tmp_path / "epi", min_support=0.2)
+    links = list(csv.DictReader((folder / "contacts.csv").read_text().splitlines()))
+    expected = [r for r in model.parents(0.2) if r.parent]
+    assert len(links) >= len(expected)
+    for name in FORMATS:
+        if name in ("geff", "ctc", "arviz", "treedata"):
+            continue
+        model.write(name, tmp_path / f"{name}.x", "mode")
+    with pytest.raises(ValueError, match="to must be one of auspice"):
+        model.write("pdf", tmp_path / "x")
