@@ -18,7 +18,8 @@ import pytest
 
 from outtrees import Ancestry
 from outtrees.errors import RecordsError
-from outtrees.io import FORMATS, Field, Findings, read_ctc, read_delta, read_geff
+from outtrees.io import FORMATS, read_ctc, read_delta, read_geff
+from outtrees.io.formats import Field, Findings
 from outtrees.records import read_records
 
 HOSTILE = [

@@ -1564,7 +1564,7 @@ class Ancestry(BaseEstimator):
         n_draws: int = 1000,
         random_state: Any = None,
     ) -> Path:
-        """Write the results in another tool's format; return the path.
+        """Write the results in another tool's format and return the path.
 
         Parameters
         ----------
@@ -1579,6 +1579,20 @@ class Ancestry(BaseEstimator):
             Of candidate parents besides those of the tree, where a format lists them.
         n_draws : int
             Trees that are drawn for "arviz".
+        random_state : int, Generator or None
+            For drawn trees; by default that of the model.
+
+        Returns
+        -------
+        Path
+            The path.
+
+        Raises
+        ------
+        ValueError
+            If there is no such format, or it needs what the table lacks.
+        MissingExtraError
+            If the library that writes it is not installed.
         """
         if to not in FORMATS:
             raise ValueError(f"to must be one of {', '.join(FORMATS)}; got {to!r}")

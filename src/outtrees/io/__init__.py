@@ -7,7 +7,7 @@ all.
 """
 
 from outtrees._common.files import write_atomically as write_text
-from outtrees.io.formats import FORMATS, Field, Findings
+from outtrees.io.formats import FORMATS
 from outtrees.io.model_classes import CLASSES
 from outtrees.io.model_files import FORMAT, load, save
 from outtrees.io.readers import read_ctc, read_delta, read_geff
@@ -18,8 +18,6 @@ __all__ = [
     "CLASSES",
     "FORMAT",
     "FORMATS",
-    "Field",
-    "Findings",
     "Table",
     "load",
     "neutral",

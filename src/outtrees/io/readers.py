@@ -26,6 +26,22 @@ def read_ctc(path: str | os.PathLike[str]) -> Table:
     The columns fit `outtrees ancestry --id track --date begin --until end`; parents that the file
     names are in `parent`, empty for tracks without one.
 
+    Parameters
+    ----------
+    path : path
+        The file: four whole numbers a line.
+
+    Returns
+    -------
+    Table
+        One row for each track.
+
+    Raises
+    ------
+    RecordsError
+        If a line is not of this form, labels repeat, a track ends before it begins, or its parent
+        is no track.
+
     Examples
     --------
     >>> import tempfile
@@ -74,6 +90,29 @@ def read_geff(path: str | os.PathLike[str]) -> Table:
     A track is a chain of nodes, each with one edge to the next, which has no other; it begins
     where a node has no parent or its parent has other children. Names of nodes, if the graph has
     the property `name`, name tracks of one node; others are named by their first node.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+
+    Returns
+    -------
+    Table
+        One row for each track.
+
+    Raises
+    ------
+    MissingExtraError
+        If geff is not installed.
+    RecordsError
+        If it is no GEFF, a node has no time, or a node has several parents.
+
+    Examples
+    --------
+    >>> read_geff("nothing.geff")
+    Traceback (most recent call last):
+    outtrees.errors.RecordsError: nothing.geff cannot be read as GEFF: ...
     """
     try:
         import geff
@@ -152,9 +191,19 @@ def read_delta(items: str | os.PathLike[str], *others: str | os.PathLike[str]) -
     ----------
     items : path
         The file with ITEM DESCRIPTIONS.
-    others : path
+    *others : path
         Files with CHARACTER LIST, CHARACTER TYPES and IMPLICIT VALUES (chars, specs), if `items`
         does not hold them.
+
+    Returns
+    -------
+    Table
+        One row for each item.
+
+    Raises
+    ------
+    RecordsError
+        If there are no ITEM DESCRIPTIONS, or one of them has no name.
 
     Notes
     -----
@@ -162,6 +211,20 @@ def read_delta(items: str | os.PathLike[str], *others: str | os.PathLike[str]) -
     between. A range of numbers (4-6, or (3-)4-6(-9)) is its middle value if three are given, else
     the mean of its normal ends. Unknown (U), variable (V) and inapplicable (-) are empty. An
     implicit value stands where an item does not say.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "items"
+    ...     _ = file.write_text(
+    ...         "*CHARACTER LIST\\n#1. hairs/ 1. absent/ 2. present/\\n"
+    ...         "*ITEM DESCRIPTIONS\\n# Poa/ 1,2\\n# Zea/ 1,1\\n"
+    ...     )
+    ...     print(read_delta(file))
+    item  hairs
+    Poa   present
+    Zea   absent
     """
     directives: dict[str, str] = {}
     for path in (*others, items):
