@@ -281,11 +281,12 @@ def test_arviz(tmp_path, ids):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # arviz announces its next version when imported
         arviz = pytest.importorskip("arviz")
-        found = findings(ids)
-        path = FORMATS["arviz"].write(found, tmp_path / "trees.nc")
+        found = findings(ids, parameters={"length / km": [1.5, 2.5]})
+        path = FORMATS["arviz"].write(found, tmp_path / "draws.nc")
         data = arviz.from_netcdf(path)
     assert data.posterior["parent"].shape == (1, 2, len(found.ids))
     np.testing.assert_array_equal(data.posterior["parent"][0, 1], found.parents)
+    np.testing.assert_array_equal(data.posterior["length ∕ km"], [[1.5, 2.5]])
     data.close()
 
 
@@ -379,5 +380,14 @@ def test_a_fit_is_written_in_each_format(tmp_path):
         if name in ("geff", "ctc", "arviz", "treedata"):
             continue
         model.write(name, tmp_path / f"{name}.x", "mode")
+    if find_spec("arviz"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import arviz
+
+            data = arviz.from_netcdf(model.write("arviz", tmp_path / "d.nc", n_draws=50))
+        assert data.posterior["parent"].shape == (1, 50, 5)
+        assert len(data.posterior) > 2  # parameters beside trees and their roots
+        data.close()
     with pytest.raises(ValueError, match="to must be one of auspice"):
         model.write("pdf", tmp_path / "x")

@@ -33,6 +33,9 @@ def open_browser():
     for option in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1400,900"):
         options.add_argument(f"--{option}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    # Or the browser may take a quick row of downloads for an attack, and ask nobody.
+    allowed = {"profile.default_content_setting_values.automatic_downloads": 1}
+    options.add_experimental_option("prefs", allowed)
     return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -1578,7 +1579,7 @@ class Ancestry(BaseEstimator):
         min_support : float
             Of candidate parents besides those of the tree, where a format lists them.
         n_draws : int
-            Trees that are drawn for "arviz".
+            Parameters and trees that are drawn for "arviz".
         random_state : int, Generator or None
             For drawn trees; by default that of the model.
 
@@ -1597,9 +1598,13 @@ class Ancestry(BaseEstimator):
         if to not in FORMATS:
             raise ValueError(f"to must be one of {', '.join(FORMATS)}; got {to!r}")
         rng = self._generator(random_state)
-        draws = self.fitted.trees.sample(n_draws, rng) if to == "arviz" else None
         parents = self.tree(kind, random_state)
-        found = findings(self.fitted, parents, min_support, self._dates.until, draws)
+        found = findings(self.fitted, parents, min_support, self._dates.until)
+        if to == "arviz":
+            table = self.posterior(n_draws)
+            parameters = {name: table[name] for name in table.columns[2:]}
+            drawn = self.fitted.trees.sample(len(table), rng)
+            found = replace(found, draws=drawn, parameters=parameters)
         return FORMATS[to].write(found, path)
 
     def to_newick(self, path: Any = None, kind: str = "consensus", *, leaves: bool = False) -> str:

@@ -19,7 +19,6 @@ def findings(
     parents: NDArray[np.intp],
     min_support: float,
     until: str | None,
-    draws: NDArray[np.intp] | None = None,
 ) -> Findings:
     """Return this tree with supports, candidates of at least `min_support`, and all columns."""
     records, dates = posterior.records, posterior.dates
@@ -44,7 +43,6 @@ def findings(
         places=None if place is None else _places(place),
         coordinates=None if place is None or not place.projected else _coordinates(place),
         changes=_changes(posterior, parents),
-        draws=draws,
     )
 
 

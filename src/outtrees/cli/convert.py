@@ -54,7 +54,7 @@ FORMATS = [
     type=click.IntRange(1, 1_000_000),
     default=1000,
     show_default=True,
-    help="Number of trees that are drawn for arviz.",
+    help="Number of draws of parameters and trees, for arviz.",
 )
 @click.option(
     "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"

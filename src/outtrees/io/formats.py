@@ -57,6 +57,7 @@ class Findings:
     coordinates: Sequence[tuple[float, float] | None] | None = None  # latitude, longitude
     changes: Sequence[Sequence[str]] | None = None  # substitutions on the way to each record: A45G
     draws: np.ndarray | None = None  # (n, T) parents of trees drawn from the distribution
+    parameters: Mapping[str, Sequence[float]] = field(default_factory=dict)  # n draws of each
 
     @property
     def days(self) -> np.ndarray | None:
@@ -443,14 +444,22 @@ def _frame_column(cells: Sequence[Any]) -> Any:
 
 
 def write_arviz(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write drawn trees as netCDF for ArviZ: posterior["parent"], one chain, −1 for roots."""
+    """Write draws as netCDF for ArviZ: parameters, and trees: posterior["parent"], −1 for roots.
+
+    One chain; draws are independent, and a tree is not of the parameters with its number.
+    """
     arviz = _library("arviz")
     if found.draws is None:
         raise ValueError("ArviZ needs drawn trees; these results have none")
     names = _unique(found.ids, lambda text: control_escaped(text) or "record")
     draws = np.asarray(found.draws, dtype=np.int64)
     data = arviz.from_dict(
-        posterior={"parent": draws[None], "n_roots": (draws < 0).sum(axis=1)[None]},
+        posterior={
+            # netCDF takes a slash for a folder.
+            **{name.replace("/", "∕"): np.array([v]) for name, v in found.parameters.items()},
+            "parent": draws[None],
+            "n_roots": (draws < 0).sum(axis=1)[None],
+        },
         coords={"record": names},
         dims={"parent": ["record"]},
         attrs={"title": found.title, "support": "share of draws with that parent"},
@@ -486,7 +495,7 @@ FORMATS: dict[str, Format] = {
     "treedata": Format(
         "TreeData (h5td), for scverse", write_treedata, "lineage.h5td", needs="treedata"
     ),
-    "arviz": Format("drawn trees as netCDF, for ArviZ", write_arviz, "trees.nc", needs="arviz"),
+    "arviz": Format("draws as netCDF, for ArviZ", write_arviz, "draws.nc", needs="arviz"),
 }
 
 

@@ -130,9 +130,11 @@ function toNewick() {
 
 function startSaving() {
   const save = (name, blob) => {
-    const link = make("a", { href: URL.createObjectURL(blob), download: name });
+    const link = make("a", { href: URL.createObjectURL(blob), download: name, class: "hidden" });
+    document.body.append(link); // a link outside the page is now and then not followed
     link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000); // a busy machine may begin to save late
   };
   const text = (name, content, kind) => save(name, new Blob([content], { type: `${kind};charset=utf-8` }));
   const picture = () => pictures[state.view] ?? pictures.tree;
