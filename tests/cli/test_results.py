@@ -25,6 +25,26 @@ def test_a_folder_is_checked_before_the_work(tmp_path):
     assert error.value.exit_code == 3
 
 
+def test_a_link_to_nowhere_is_not_a_folder(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "link")
+    for path in (tmp_path / "link", tmp_path / "link" / "deep"):
+        with pytest.raises(CommandError, match="link' is a link to nowhere"):
+            check_folder(path)
+
+
+@pytest.mark.parametrize("command", ["ancestry", "density", "label", "impute", "sample"])
+def test_an_empty_name_is_not_this_folder(refused, command, tmp_path, monkeypatch):
+    """As of a shell variable that is not set: --out "$RESULTS"."""
+    monkeypatch.chdir(tmp_path)
+    said = refused(command, "table.csv", "--out", "")
+    assert "'--out': a name is needed; got an empty one" in said
+
+
+def test_seeds_beyond_32_bits(refused):
+    said = refused("ancestry", "table.csv", "--seed", 2**32)
+    assert "'--seed': 4294967296 is not in the range" in said
+
+
 @pytest.mark.parametrize(
     ("trouble", "code"), [(KeyboardInterrupt(), 130), (OSError(28, "No space left on device"), 3)]
 )
@@ -32,7 +52,7 @@ def test_a_folder_is_checked_before_the_work(tmp_path):
 def test_an_interrupted_write_of_results_leaves_nothing(
     ancestry, tmp_path, monkeypatch, trouble, code, file
 ):
-    def broken(self, path, **_):
+    def broken(self, path, *_, **__):
         path.write_text("half")
         raise trouble
 

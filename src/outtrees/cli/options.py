@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,16 @@ from outtrees.cli.errors import CommandError
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+class Target(click.Path):
+    """A file or folder to write to: an empty name, as of a variable that is not set, is refused."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the path."""
+        if not os.fspath(value):
+            self.fail("a name is needed; got an empty one", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]  # older clicks take no type here
@@ -146,7 +157,7 @@ table_options = together(
 
 seed_option = click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 2**32 - 1),
     help="Seed of the random numbers; the same seed gives the same results.",
 )
 
@@ -177,7 +188,7 @@ fit_options = together(
 out_folder = together(
     click.option(
         "--out",
-        type=click.Path(),
+        type=Target(),
         metavar="FOLDER",
         help="Folder for the results; created if it does not exist.",
     ),

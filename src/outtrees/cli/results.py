@@ -91,6 +91,8 @@ def check_folder(path: str | os.PathLike[str], names: Iterable[str] = ()) -> Non
         raise CommandError(f"{str(path)!r} is a file, but --out must be a folder; name another", 3)
     there = folder.absolute()
     while not there.exists():
+        if there.is_symlink():
+            raise CommandError(f"{str(there)!r} is a link to nowhere; name another --out", 3)
         there = there.parent
     if not there.is_dir():
         raise CommandError(f"{str(path)!r} cannot be made: {str(there)!r} is a file", 3)

@@ -9,7 +9,7 @@ import click
 
 from outtrees.cli.design import cells, columns_of
 from outtrees.cli.errors import CommandError, sound_model
-from outtrees.cli.options import Size, common_options, seed_option
+from outtrees.cli.options import Size, Target, common_options, seed_option
 from outtrees.cli.screen import running
 
 _OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
@@ -21,9 +21,7 @@ _OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
     "-n", "--records", "n", type=click.IntRange(min=1), default=10, show_default=True,
     help="Number of records.",
 )  # fmt: skip
-@click.option(
-    "--out", type=click.Path(), metavar="FILE", help="CSV or TSV file; printed if not given."
-)
+@click.option("--out", type=Target(), metavar="FILE", help="CSV or TSV file; printed if not given.")
 @click.option(
     "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
 )
