@@ -65,7 +65,7 @@ test-all: lint
 # With PyTorch and JAX, which `make test` does without: their tests are skipped there.
 test-gradients: $(READY)
 	$(PIP) --editable '.[torch,jax]'
-	$(PYTEST) tests/trees/test_gradients.py src/outtrees/torch.py src/outtrees/jax.py
+	$(PYTEST) -m "slow or not slow" tests/trees/test_gradients.py src/outtrees/torch.py src/outtrees/jax.py
 
 # What shows soonest that a Python or a library does not fit: every example, model files, the README.
 smoke: $(READY)

@@ -4,6 +4,9 @@ Run where the libraries are installed: `make test-gradients` installs them.
 """
 
 import importlib
+import re
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,3 +153,15 @@ def test_bad_scores(name):
         module.log_partition(make([[1.0, 2.0]]))
     with pytest.raises(Exception, match="lengths must"):
         module.log_partition(make(np.zeros((2, 3, 3))), make([3]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["parser", "latent_parents"])
+def test_examples(name, capsys):
+    """Trained without a hitch, and promises are kept: both shares within five points."""
+    bridge("torch")
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "gradients" / f"{name}.py"))
+    line = next(line for line in capsys.readouterr().out.splitlines() if "promised" in line)
+    right, promised = (float(share) for share in re.findall(r"([\d.]+)%", line))
+    assert right > 70
+    assert abs(right - promised) < 5
