@@ -52,15 +52,36 @@ def log_partition(scores: Any, lengths: Any = None, *, roots: Roots = "single") 
 
 
 def marginals(scores: Any, lengths: Any = None, *, roots: Roots = "single") -> Any:
-    """Return the probability of each edge, and on the diagonal of each root, (..., T, T).
+    """Return the probability of each edge, and on the diagonal of each root.
 
     Can be differentiated once.
+
+    Parameters
+    ----------
+    scores, lengths, roots
+        As in `log_partition`.
+
+    Returns
+    -------
+    array of shape (..., T, T)
+        Probabilities; those of a record sum to one.
     """
     return _sums(*_arguments(scores, lengths), roots)[1]
 
 
 def entropy(scores: Any, lengths: Any = None, *, roots: Roots = "single") -> Any:
-    """Return the entropy of each problem's tree in nats, (...); can be differentiated once."""
+    """Return the entropy of each problem's tree in nats; can be differentiated once.
+
+    Parameters
+    ----------
+    scores, lengths, roots
+        As in `log_partition`.
+
+    Returns
+    -------
+    array of shape (...)
+        Entropies.
+    """
     log_z, marginal = _sums(*_arguments(scores, lengths), roots)
     used = marginal > 0  # what never happens costs nothing, even at −inf
     expected = jnp.where(used, marginal * jnp.where(used, scores, 0.0), 0.0)

@@ -28,10 +28,25 @@ _STEP = 1e-20  # of the imaginary parts: its square is nothing beside one
 
 
 class Trees(NamedTuple):
-    """One out-tree for each problem, and their log-probabilities."""
+    """One out-tree for each problem, and their log-probabilities.
 
-    parents: Ints  # (B, T), −1 at a root and beyond a problem's length
-    log_prob: Floats  # (B,)
+    Attributes
+    ----------
+    parents : array of shape (B, T)
+        −1 at a root and beyond a problem's length.
+    log_prob : array of shape (B,)
+        Log-probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from outtrees import OutTreeDistribution
+    >>> OutTreeDistribution.batch(np.zeros((2, 1, 1))).mode().parents.tolist()
+    [[-1], [-1]]
+    """
+
+    parents: Ints
+    log_prob: Floats
 
 
 class OutTreeBatch:
@@ -47,6 +62,14 @@ class OutTreeBatch:
         The log-weights, −inf on diagonals and beyond a problem's length; read-only.
     lengths : integer array of shape (B,)
         How many records each problem has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from outtrees import OutTreeDistribution
+    >>> batch = OutTreeDistribution.batch(np.zeros((100, 3, 3)))
+    >>> batch.edge_marginals.shape, round(float(batch[99].log_z - np.log(9)), 12)
+    ((100, 3, 3), 0.0)
     """
 
     def __init__(
@@ -125,9 +148,20 @@ class OutTreeBatch:
     def marginal_slopes(self, edge: Floats, root: Floats) -> tuple[Floats, Floats]:
         """Return the derivatives of both marginals as the log-weights move in a direction.
 
-        ``edge`` (B, T, T) and ``root`` (B, T) are the direction. By symmetry this is also what
-        carries a gradient with respect to the marginals back to the log-weights. Exact, by the
-        imaginary parts of the same elimination on complex weights.
+        By symmetry this is also what carries a gradient with respect to the marginals back to the
+        log-weights. Exact, by the imaginary parts of the same elimination on complex weights.
+
+        Parameters
+        ----------
+        edge : array of shape (B, T, T)
+            The direction of ``log_beta``.
+        root : array of shape (B, T)
+            The direction of ``log_root``.
+
+        Returns
+        -------
+        arrays of shape (B, T, T) and (B, T)
+            The derivatives of ``edge_marginals`` and ``root_marginals``.
         """
         at = self._lifted
         direction = np.zeros(self._beta.shape)
@@ -158,7 +192,18 @@ class OutTreeBatch:
     # ------------------------------------------------------------------ single trees
 
     def log_prob(self, parents: ArrayLike) -> Floats:
-        """Log-probability of one tree for each problem, (B, T) parents with −1 at roots."""
+        """Return the log-probability of one tree for each problem.
+
+        Parameters
+        ----------
+        parents : array of shape (B, T)
+            −1 at roots and beyond a problem's length.
+
+        Returns
+        -------
+        array of shape (B,)
+            −inf for what is no such tree.
+        """
         trees = np.asarray(parents)
         if trees.shape != self.log_root.shape:
             raise ValueError(f"parents must have shape {self.log_root.shape}; got {trees.shape}")
@@ -167,9 +212,19 @@ class OutTreeBatch:
         )
 
     def sample(self, n: int = 1, random_state: RandomState = None) -> Ints:
-        """Return n independent trees of each problem, (B, n, T) parents. Exact.
+        """Return n independent trees of each problem. Exact.
 
-        −1 at roots and beyond a problem's length.
+        Parameters
+        ----------
+        n : int
+            The number of trees of each.
+        random_state : int, Generator or None
+            For the draws.
+
+        Returns
+        -------
+        array of shape (B, n, T)
+            Parents, −1 at roots and beyond a problem's length.
         """
         n_trees, rng = as_count("n", n, 0), as_generator(random_state)
         B, T = self.log_root.shape
@@ -196,6 +251,11 @@ class OutTreeBatch:
 
     def mode(self) -> Trees:
         """Return each problem's most probable tree and its log-probability. Exact and certified.
+
+        Returns
+        -------
+        Trees
+            Parents (B, T) and log-probabilities (B,).
 
         Examples
         --------

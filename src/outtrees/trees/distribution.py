@@ -469,6 +469,8 @@ class OutTreeDistribution:
             The number of trees.
         random_state : int, Generator or None
             For the draws.
+        replace : bool
+            Whether a tree may come again.
 
         Returns
         -------
