@@ -442,7 +442,7 @@ def test_too_many_records_for_all_pairs_is_a_warning(ancestry, monkeypatch):
     assert result.stderr.count(sentence) == 1
     assert "--candidates dense insists on all" in result.stderr
     check = ancestry("--check")
-    assert "a rough guess" in check.stdout
+    assert "of one core, by fits of up to" in check.stdout
 
 
 def test_what_does_not_fit_is_refused_with_a_remedy(ancestry, monkeypatch):

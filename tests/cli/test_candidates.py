@@ -56,7 +56,7 @@ def test_too_many_records_for_all_pairs_is_a_warning(command, free, monkeypatch,
     check = command(name, "--n-candidates", 4, "--check")
     assert check.exit_code == 0, check.output
     assert json.loads(check.stdout)["candidates"] == "knn"
-    assert "a rough guess" in check.stderr
+    assert "of one core, by fits of up to" in check.stderr
     result = command(name, "--n-candidates", 4)
     assert result.exit_code == 0, result.output
     assert result.stderr.count("All pairs of 70 records would take very long") == 1

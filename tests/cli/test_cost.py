@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from outtrees.cli.cost import Cost, dense_memory, refuse_too_large
+from outtrees.cli.cost import Cost, by_trials, dense_memory, refuse_too_large
 from outtrees.cli.errors import CommandError
 
 GB = 10**9
@@ -41,4 +41,30 @@ def test_check_runs_nothing(outtrees, mixed, monkeypatch, command):
     result = outtrees(*command, mixed, "--check", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["check"]["fits"] is True
-    assert "checked only; nothing was run" in result.stderr
+    assert "checked only; nothing was written" in result.stderr
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_trials_find_out_how_the_time_grows(monkeypatch, power):
+    clock, sizes = [0.0], []
+    monkeypatch.setattr("time.process_time", lambda: clock[0])
+
+    def trial(rows):
+        assert len(set(rows.tolist())) == len(rows)
+        sizes.append(len(rows))
+        clock[0] += 0.2 * (len(rows) / 40) ** power
+
+    seconds, last = by_trials(400, trial)
+    assert seconds == pytest.approx(0.2 * 10**power)
+    assert sizes[:3] == [40, 40, 80]  # the first compiles
+    assert last == sizes[-1] < 400
+    assert sum(sizes) < 3 * 400
+    # Above 400 records parameters are learned from some of them.
+    assert by_trials(4000, trial)[0] == pytest.approx(0.2 * 10**power * 10)
+
+
+def test_trials_that_fail_leave_the_estimate_to_the_engine():
+    def trial(rows):
+        raise ValueError
+
+    assert by_trials(100, trial) is None

@@ -75,7 +75,7 @@ def test_refusals(refused, populations, cases, tmp_path):
 def test_what_it_would_cost(populations, tmp_path):
     result = populations("--out", tmp_path / "out", "--check")
     assert result.exit_code == 0
-    assert "checked only; nothing was run" in result.stdout
+    assert "checked only; nothing was written" in result.stdout
     assert not (tmp_path / "out").exists()
 
 

@@ -288,7 +288,7 @@ def command(**options: Any) -> None:
             screen.say(sentence)
         if given.warning:
             screen.warn(given.warning)
-        if only_checked(screen, given.cost, options["check"]):
+        if only_checked(screen, given.cost, options["check"], _trial(Ancestry, given, options)):
             return
         model = make_model(Ancestry, given, options)
         with told_progress(screen, options["max_iter"]) as progress:
@@ -583,6 +583,17 @@ def _cost(records: Records, options: Mapping[str, Any]) -> tuple[Cost, str]:
         seconds = begin + each * len(records) + pair * pairs
     factor = _DATED if dated else _UNDATED
     return Cost(what, groups, plan.needed, factor, remedy, seconds), plan.why
+
+
+def _trial(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Callable[[Any], object]:
+    """Return what fits some of the records, for --check."""
+    alone = given._replace(known_parents={}, forbidden=[])
+
+    def fit_some(rows: Any) -> None:
+        model = make_model(Ancestry, alone, {**options, "root": None})
+        model.fit(given.records.take(rows)).parents()
+
+    return fit_some
 
 
 def make_model(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Any:

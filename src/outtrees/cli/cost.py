@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from outtrees._common.progress import silenced
 from outtrees.cli.errors import CommandError, told
 from outtrees.cli.screen import Screen
 
 _PROBE = 300  # records of the trial that tells how fast this machine is
+_FIRST_TRIAL, _ENOUGH = 40, 1.5  # records of the first fit that is timed; seconds of the last
+_SOME_LEARN = 400  # records above which the time of a table grows linearly
 
 
 class Cost(NamedTuple):
@@ -72,14 +75,63 @@ def dense_memory(n: int, more: int = 2) -> int:
     return 8 * n * n * (5 + more)
 
 
-def only_checked(screen: Screen, cost: Cost, check: bool) -> bool:
-    """Refuse what does not fit into memory; with --check print the estimate and return True."""
+def by_trials(n: int, trial: Callable[[Any], object]) -> tuple[float, int] | None:
+    """Return the seconds of processor that n records may take, by fits of some, and of how many.
+
+    Twice as many are fitted each time until a fit takes a second or two, or all take part. The last
+    two fits say how the time grows; above 400 records, where parameters are learned from some of
+    them, it grows linearly at most. None if a trial fails: the run itself will say why.
+
+    Parameters
+    ----------
+    trial : callable
+        Fits the records in these rows.
+    """
+    import warnings
+
+    import numpy as np
+
+    order = np.random.default_rng(0).permutation(n)
+    size = max(2, min(n, _FIRST_TRIAL))
+    taken: list[tuple[int, float]] = []
+    with warnings.catch_warnings(), silenced():
+        warnings.simplefilter("ignore")
+        try:
+            trial(np.sort(order[:size]))  # loads and compiles what the others need
+            while True:
+                begin = time.process_time()  # other programs do not count
+                trial(np.sort(order[:size]))
+                taken.append((size, time.process_time() - begin))
+                if size == n or (taken[-1][1] > _ENOUGH and len(taken) > 1):
+                    break
+                size = min(n, 2 * size)
+        except Exception:
+            return None
+    last, seconds = taken[-1]
+    power = 2.0
+    if len(taken) > 1:
+        before, sooner = taken[-2]
+        power = float(np.clip(np.log(seconds / sooner) / np.log(last / before), 0.5, 3.0))
+    steep = max(last, min(n, _SOME_LEARN))
+    return float(seconds * (steep / last) ** power * (n / steep) ** min(1.0, power)), last
+
+
+def only_checked(
+    screen: Screen, cost: Cost, check: bool, trial: Callable[[Any], object] | None = None
+) -> bool:
+    """Refuse what does not fit into memory; with --check print the estimate and return True.
+
+    `trial` fits the records in some rows, to tell how long all will take.
+    """
     from outtrees._common.files import size_text
     from outtrees._common.memory import free_memory
 
     free = free_memory()
     if check:
-        seconds = cost.seconds()
+        found = None
+        if trial is not None and (free is None or cost.memory <= free):
+            found = by_trials(sum(cost.groups), trial)
+        seconds = cost.seconds() if found is None else found[0]
         screen.summary["check"] = {
             "memory_bytes": cost.memory,
             "free_bytes": free,
@@ -89,8 +141,10 @@ def only_checked(screen: Screen, cost: Cost, check: bool) -> bool:
         left = "this system does not say how much is free" if free is None else size_text(free)
         screen.say(f"memory: about {size_text(cost.memory)} (free: {left})")
         how = "from a short trial on this machine" if cost.guessed is None else "a rough guess"
-        screen.say(f"time: about {duration(seconds)}, {how}")
-        screen.say("checked only; nothing was run and nothing written")
+        if found is not None:
+            how = f"by fits of up to {found[1]:,} of the records on this machine"
+        screen.say(f"time: about {duration(seconds)} of one core, {how}")
+        screen.say("checked only; nothing was written")
         screen.finish()
     refuse_too_large(cost.what, cost.memory, free, cost.remedy)
     return check

@@ -106,6 +106,8 @@ def command(**options: Any) -> None:
 
 def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
     """Return the model and the log-densities of its own records, None if only checked."""
+    from sklearn.base import clone
+
     from outtrees.density.estimator import OutTreeDensity, density_plan
     from outtrees.records.column import counted
 
@@ -134,9 +136,9 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
     cost = planned_cost(
         screen, what, len(records), 150 if fits == 1 else 100 * fits, plan, fits * _SPARSE_SECONDS
     )
-    if only_checked(screen, cost, options["check"]):
-        return None
     model.candidates = plan.way  # as was said
+    if only_checked(screen, cost, options["check"], lambda rows: clone(model).fit(found.X[rows])):
+        return None
     if mutation == "auto":
         screen.say(f"weighing four models on {model.cv} folds")
     with screen.busy("fitting"), spread_over(options["scheduler"]):
@@ -178,7 +180,7 @@ def _saved(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any
     with sound_model(options["model"], model):
         X = _columns_in_order(model, records, options["table"])
     if options["check"]:
-        screen.say("checked only; nothing was run and nothing written")
+        screen.say("checked only; nothing was written")
         screen.finish()
         return None
     model.__dict__.pop("feature_names_in_", None)  # the order was put right above

@@ -53,6 +53,8 @@ def command(**options: Any) -> None:
     from outtrees.records.reading import read_cells
 
     with running("impute", options) as screen:
+        from sklearn.base import clone
+
         from outtrees.imputation.imputer import OutTreeImputer
 
         if options["out"] is not None:
@@ -69,8 +71,6 @@ def command(**options: Any) -> None:
             dense_memory(len(records), 4),
             250,
         )
-        if only_checked(screen, cost, options["check"]):
-            return
         model = OutTreeImputer(
             options["mutation"],
             categorical=found.discrete or None,
@@ -78,6 +78,10 @@ def command(**options: Any) -> None:
             random_state=options["seed"],
             verbose=int(not options["quiet"] and sys.stderr.isatty()),
         )
+        if only_checked(
+            screen, cost, options["check"], lambda rows: clone(model).fit_transform(found.X[rows])
+        ):
+            return
         filled = model.fit_transform(found.X)
         reading = {name: options[name] for name in ("sheet", "encoding", "quotes", "max_bytes")}
         as_read = read_cells(options["table"], **reading)

@@ -105,6 +105,8 @@ def command(**options: Any) -> None:
     of every label for every record, and the model for `outtrees show`.
     """
     with running("label", options) as screen:
+        from sklearn.base import clone
+
         from outtrees.labels.classifier import OutTreeClassifier, labels_plan
 
         if options["out"] is not None:
@@ -130,9 +132,14 @@ def command(**options: Any) -> None:
         # 4 chains of 55 draws, the fit and the choice of settings.
         what = f"labels of {len(records):,} records"
         cost = planned_cost(screen, what, len(records), 450, plan, _SPARSE_SECONDS)
-        if only_checked(screen, cost, options["check"]):
-            return
         model.candidates = plan.way  # as was said
+        if only_checked(
+            screen,
+            cost,
+            options["check"],
+            lambda rows: clone(model).fit(found.X[rows], known[rows]),
+        ):
+            return
         with screen.busy("finding labels"):
             model.fit(found.X, known)
         tell_dropped_mass(screen, model)
