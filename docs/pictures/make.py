@@ -1,4 +1,4 @@
-"""Make the pictures of docs/report.md anew: `python docs/pictures/make.py` (needs Chromium).
+"""Make the pictures of docs/report.md and docs/app.md anew (needs Chromium).
 
 A simulated outbreak of 60 cases, its report, and each of its views at the width of a desk and of a
 phone.
@@ -70,8 +70,49 @@ def main():
                     f"{path.as_uri()}#record=case37&suppose=%5B%22case37%22%2C%22case09%22%5D"
                 )
                 save(browser, f"report-what-if-{size}.png", width, top=True)
+            pictures_of_the_app(browser, Path(folder), table, sequences)
         finally:
             browser.quit()
+
+
+def pictures_of_the_app(browser, folder, table, sequences):
+    """Drop the same files into the app, run it, and take a picture."""
+    import threading
+
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    from outtrees.cli.app import Server, Session
+    from outtrees.io import write_csv
+
+    cases, dna = write_csv(folder / "cases.csv", table), folder / "dna.fasta"
+    dna.write_text("".join(f">{name}\n{text}\n" for name, text in sequences.items()))
+    (folder / "app").mkdir()
+    session = Session(folder / "app", 10**8)
+    server = Server(session, 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        for size, (width, height, mobile) in SIZES.items():
+            screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+            browser.get(server.address)
+            if size == "desktop":
+                browser.find_element(By.ID, "choose").send_keys(f"{cases}\n{dna}")
+                time.sleep(2)
+                browser.find_element(By.ID, "run").click()
+            progress = browser.find_element(By.ID, "progress")
+            WebDriverWait(browser, 120).until(lambda _, p=progress: p.text.startswith("done"))
+            time.sleep(1)
+            browser.execute_script(
+                "document.getElementById('results-card').scrollIntoView({block: 'end'})"
+            )
+            time.sleep(1.5)  # a frame that nobody sees is not drawn
+            clip = {"x": 0, "y": 0, "width": width, "height": 1500, "scale": 1}
+            keep(browser, f"app-{size}.png", clip)
+    finally:
+        server.shutdown()
+        server.server_close()
+        session.close()
 
 
 def save(browser, name, width, top=False):
@@ -85,6 +126,11 @@ def save(browser, name, width, top=False):
         first,
     )
     clip = {"x": 0, "y": y - 6, "width": width, "height": min(height + 12, 1100), "scale": 1}
+    keep(browser, name, clip)
+
+
+def keep(browser, name, clip):
+    """Write one part of the page as a PNG of few colours."""
     shot = browser.execute_cdp_cmd(
         "Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip}
     )

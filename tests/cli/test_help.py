@@ -10,9 +10,9 @@ import outtrees
 
 COMMANDS = [
     *("ancestry", "populations", "density", "label", "impute", "sample", "show", "convert"),
-    *("what-if", "diseases"),
+    *("what-if", "app", "diseases"),
 ]
-EXACT = ("show", "what-if", "diseases")  # nothing random, nothing fitted
+EXACT = ("show", "what-if", "app", "diseases")  # no seed: nothing random, or a fixed one
 # The command line without the package's own __init__: what it alone imports.
 ALONE = f"""
 import sys, types

@@ -26,6 +26,7 @@ COMMANDS = {
     "show": "A saved model in words.",
     "convert": "Results in other tools' formats; their tracks and items as tables.",
     "what-if": "How supports change if a parent is supposed or ruled out.",
+    "app": "A page on this machine: drop files, run, read the report.",
     "diseases": "Published waiting times, for --disease.",
     "demo": "Example files, and what to type next.",
 }

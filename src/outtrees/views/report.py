@@ -79,10 +79,10 @@ def report_html(data: ReportData) -> str:
         content = content.replace(sign, f"\\u{ord(sign):04x}")
     library = "\n" + _library()
     script = "\n(function () {\n'use strict';\n" + "\n".join(map(_script, _SCRIPTS)) + "})();\n"
-    style = _asset("report.css")
+    style = asset("report.css")
     policy = (
-        f"default-src 'none'; script-src {_hash(library)} {_hash(script)}; "
-        f"style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {source_hash(library)} {source_hash(script)}; "
+        f"style-src {source_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     )
     parts = {
         "POLICY": policy,
@@ -91,14 +91,14 @@ def report_html(data: ReportData) -> str:
         "NOTICES": _notices(data),
         "PARAMETERS": _parameters(data.parameters) or '<p class="quiet">No fitted parameters.</p>',
         "PROVENANCE": _provenance(data),
-        "LICENCE": _text(_asset(f"{_D3}.LICENSE")),
+        "LICENCE": _text(asset(f"{_D3}.LICENSE")),
         "STYLE": style,
         "DATA": content,
         "LIBRARY": library,
         "SCRIPT": script,
     }
     # One pass over the template alone: a title that looks like a placeholder stays a title.
-    return re.sub("@@([A-Z]+)@@", lambda match: parts[match[1]], _asset("template.html"))
+    return re.sub("@@([A-Z]+)@@", lambda match: parts[match[1]], asset("template.html"))
 
 
 def main_sentence(data: ReportData) -> str:
@@ -163,7 +163,7 @@ def _text(text: str) -> str:
 
 
 def _script(name: str) -> str:
-    return _asset(f"{name}.js")
+    return asset(f"{name}.js")
 
 
 def _library() -> str:
@@ -172,18 +172,20 @@ def _library() -> str:
     Its first line names a web address, so the licence, shown in the page, takes its place; the
     names of XML namespaces, which nobody visits, are spelt so that the page holds no address.
     """
-    first, code = _asset(f"{_D3}.min.js").split("\n", 1)
+    first, code = asset(f"{_D3}.min.js").split("\n", 1)
     owner = first[first.index("Copyright") :]
     code = code.replace("http://", "http:\\/\\/")
     return f"// d3 v{_D3[3:]}. {owner}, ISC licence.\n{code}"
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file of the pages."""
     # Hashes are of the text that the browser sees, in which line ends are "\n".
     text = (files("outtrees.views") / "assets" / name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n")
 
 
-def _hash(text: str) -> str:
+def source_hash(text: str) -> str:
+    """Return what a content policy names a script or a style by."""
     digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
     return f"'sha256-{digest}'"

@@ -1,0 +1,554 @@
+"""`outtrees app`: a page on this machine for people who do not use shells.
+
+The server is that of the standard library: it has nine addresses and one reader, on the loopback
+address alone; files come as the bodies of requests, so there are no forms to parse; and it works
+wherever outtrees is installed, without an extra. What a stranger could send is refused first:
+
+- every address begins with a token that only the one who started it knows;
+- the request must name this host and, if it says where it comes from, this page, so that no other
+  page in the browser can use it, by whatever name it reaches this machine;
+- a body must say how long it is, and is refused before it is read if that is too long.
+
+The run is a process of its own, `outtrees ancestry`, in a temporary folder that goes with the app.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import webbrowser
+import zipfile
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from outtrees.cli.errors import CommandError, one_line
+from outtrees.cli.options import Size, common_options
+from outtrees.cli.screen import running
+
+MOST_FILES = 20
+_MOST_TEXT = 2**20  # bytes of a request that is no file
+_LINES = 400  # of the log that are kept
+# What a file may be, and the option that takes it.
+USES = {
+    "table": None,
+    "sequences": "--sequences",
+    "contacts": "--contacts",
+    "stays": "--stays",
+    "distances": "--distances",
+    "unused": None,
+}
+_TYPES = {".html": "text/html", ".csv": "text/csv", ".json": "application/json"}
+# Of the report: the page may run its own script and save files, and is a stranger to the app.
+_SANDBOX = "sandbox allow-scripts allow-downloads allow-modals"
+
+
+@click.command("app")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port on the loopback address.  [default: a free one]",
+)
+@click.option(
+    "--browser/--no-browser",
+    default=True,
+    show_default=True,
+    help="Whether to open the page in a browser.",
+)
+@click.option(
+    "--max-bytes",
+    type=Size(),
+    default="268435456",
+    help="Refuse more than this, of all files together.  [default: 256M]",
+)
+@common_options
+def command(**options: Any) -> None:
+    """Open a page on this machine: drop files, check their columns, run, read the report.
+
+    Nothing leaves the machine and nobody else can reach the page. Stop it with Ctrl-C, or by the
+    button on the page: all files that were dropped or made go with it, so save the results first.
+    """
+    with running("app", options) as screen:
+        folder = Path(tempfile.mkdtemp(prefix="outtrees-app-"))
+        session = Session(folder, options["max_bytes"])
+        try:
+            server = Server(session, options["port"])
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise CommandError(
+                f"--port {options['port']} cannot be used: {error.strerror}", 3
+            ) from None
+        try:
+            thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+            thread.start()
+            screen.say(f"open {server.address} (Ctrl-C stops it)")
+            if options["browser"]:
+                webbrowser.open(server.address)
+            while not session.stopped.wait(0.2):
+                pass
+        except KeyboardInterrupt:
+            pass  # the usual way to stop
+        finally:
+            server.shutdown()
+            server.server_close()
+            session.close()
+        screen.say("stopped; the temporary files are gone")
+        screen.summary["address"] = server.address
+        screen.finish()
+
+
+class Session:
+    """The files that were dropped, what they are, and the run."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self.folder, self.max_bytes = folder, max_bytes
+        self.stopped = threading.Event()
+        self.files: dict[str, str] = {}  # name in the folder → use
+        self._lock = threading.RLock()
+        self._run: subprocess.Popen[bytes] | None = None
+        self._log: list[str] = []
+        self._began = self._ended = 0.0
+        self._cancelled = False
+
+    def close(self) -> None:
+        """End the run and remove everything."""
+        self.cancel()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # Files -----------------------------------------------------------------------------------
+
+    def room(self) -> int:
+        """Return how many bytes may still be added."""
+        return self.max_bytes - sum((self.folder / name).stat().st_size for name in self.files)
+
+    def new_name(self, said: str) -> str:
+        """Return a plain name for a file that somebody called so."""
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "_", Path(said.replace("\\", "/")).name).lstrip("-.")
+        stem, dot, suffix = (plain or "file")[-80:].rpartition(".")
+        stem, suffix = (stem, dot + suffix) if stem else (suffix or "file", "")
+        name, number = f"{stem}{suffix}", 1
+        while name in self.files or name == "results":
+            number += 1
+            name = f"{stem}-{number}{suffix}"
+        return name
+
+    def add(self, said: str, body: Any, length: int) -> None:
+        """Keep a file of `length` bytes; raise ValueError in words if that cannot be."""
+        with self._lock:
+            if len(self.files) >= MOST_FILES:
+                raise ValueError(f"at most {MOST_FILES} files; remove one first")
+            if length > self.room():
+                raise ValueError(
+                    f"all files together must be at most {self.max_bytes:,} bytes; this one has "
+                    f"{length:,}. Start the app with a larger --max-bytes"
+                )
+            name = self.new_name(said)
+            part = self.folder / f".{name}.part"
+            try:
+                with part.open("wb") as file:
+                    left = length
+                    while left:
+                        piece = body.read(min(left, 2**16))
+                        if not piece:
+                            raise ValueError("the file did not arrive whole; drop it again")
+                        file.write(piece)
+                        left -= len(piece)
+                part.rename(self.folder / name)
+            finally:
+                part.unlink(missing_ok=True)
+            self.files[name] = self._guess(name)
+
+    def _guess(self, name: str) -> str:
+        """Return what a file probably is."""
+        has_table = "table" in self.files.values()
+        start = (self.folder / name).open("rb")
+        with start:
+            first = start.read(4096)
+        if Path(name).suffix.lower() in (".fa", ".fas", ".fasta", ".fna", ".nex", ".nexus"):
+            # Sequences may come before the table they belong to, or stand alone.
+            return "sequences" if has_table else "table"
+        words = set(re.split(r"[^a-z]+", first.split(b"\n")[0].decode("utf-8", "replace").lower()))
+        if {"from", "to"} <= words:
+            return "contacts"
+        if {"place", "from", "until"} <= words:
+            return "stays"
+        if not has_table:
+            return "table"
+        tables = [other for other, use in self.files.items() if use == "table"]
+        other = tables[0]
+        if Path(other).suffix.lower() in (".fa", ".fas", ".fasta", ".fna", ".nex", ".nexus"):
+            self.files[other] = "sequences"
+            return "table"
+        return "unused"
+
+    def set_use(self, name: str, use: str) -> None:
+        """Say what a file is."""
+        with self._lock:
+            if name not in self.files or use not in USES:
+                raise ValueError("no such file, or no such use")
+            for other in self.files if use != "unused" else ():
+                if self.files[other] == use:
+                    self.files[other] = "unused"
+            self.files[name] = use
+
+    def remove(self, name: str) -> None:
+        """Forget a file."""
+        with self._lock:
+            if name not in self.files:
+                raise ValueError("no such file")
+            del self.files[name]
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _of(self, use: str) -> Path | None:
+        found = next((name for name, own in self.files.items() if own == use), None)
+        return None if found is None else self.folder / found
+
+    # Columns ---------------------------------------------------------------------------------
+
+    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the columns of the table with the kinds that are guessed or asked for."""
+        from outtrees.records import read_records
+
+        table = self._of("table")
+        if table is None:
+            raise ValueError("drop a table first: CSV, TSV, Excel, FASTA or NEXUS")
+        records = read_records(
+            table,
+            id=_text(asked.get("id")),
+            kinds=_kinds(asked),
+            sequences=self._of("sequences"),
+            unsequenced="missing",
+            extra_sequences="ignore",
+            max_bytes=self.max_bytes,
+        )
+        rows: list[dict[str, Any]] = [
+            {
+                "name": name,
+                "kind": "ignore" if role == "ignored" else role,
+                "why": why,
+                "values": "",
+            }
+            for name, role, why in records.roles
+        ]
+        rows += [
+            {"name": c.name, "kind": c.kind, "why": c.reason, "values": c.summary,
+             "missing": c.n_missing}
+            for c in records.columns
+        ]  # fmt: skip
+        return {"records": len(records), "columns": rows, "notes": list(records.notes)}
+
+    # The run ---------------------------------------------------------------------------------
+
+    def start(self, asked: Mapping[str, Any]) -> None:
+        """Begin `outtrees ancestry` with what was asked for."""
+        with self._lock:
+            if self.state()["running"]:
+                raise ValueError("a run is under way; cancel it first")
+            table = self._of("table")
+            if table is None:
+                raise ValueError("drop a table first: CSV, TSV, Excel, FASTA or NEXUS")
+            shutil.rmtree(self.folder / "results", ignore_errors=True)
+            arguments = ["ancestry", table.name, "--out=results", "--seed=0"]
+            arguments += ["--unsequenced=missing", "--extra-sequences=ignore"]
+            arguments += [
+                f"{option}={path.name}"
+                for use, option in USES.items()
+                if option is not None and (path := self._of(use)) is not None
+            ]
+            if _text(asked.get("id")):
+                arguments.append(f"--id={asked['id']}")
+            arguments += [f"--kind={name}={kind}" for name, kind in _kinds(asked).items()]
+            for name in ("disease", "waiting_mean", "waiting_sd"):
+                if _text(asked.get(name)):
+                    arguments.append(f"--{name.replace('_', '-')}={asked[name]}")
+            self._log, self._cancelled = [], False
+            self._began, self._ended = time.monotonic(), 0.0
+            self._run = subprocess.Popen(
+                [sys.executable, "-m", "outtrees", *arguments],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+                start_new_session=True,  # Ctrl-C of the app is not the run's; `cancel` ends it
+            )
+            threading.Thread(target=self._listen, args=(self._run,), daemon=True).start()
+
+    def _listen(self, run: subprocess.Popen[bytes]) -> None:
+        assert run.stdout is not None
+        with run.stdout:
+            for line in run.stdout:
+                self._log = [*self._log, line.decode("utf-8", "replace").rstrip()][-_LINES:]
+        run.wait()
+        self._ended = time.monotonic()
+
+    def cancel(self) -> None:
+        """End the run, if there is one."""
+        run = self._run
+        if run is None or run.poll() is not None:
+            return
+        self._cancelled = True
+        try:
+            if hasattr(os, "killpg"):
+                os.killpg(run.pid, signal.SIGTERM)  # its own session: nobody else is in the group
+            else:
+                run.terminate()
+            run.wait(5)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            run.wait()
+        except ProcessLookupError:
+            pass  # it has just ended
+
+    def state(self) -> dict[str, Any]:
+        """Return all that the page shows."""
+        run = self._run
+        is_running = run is not None and run.poll() is None
+        until = time.monotonic() if is_running else self._ended or time.monotonic()
+        results = self.folder / "results"
+        names = sorted(p.name for p in results.iterdir()) if results.is_dir() else []
+        return {
+            "files": [
+                {"name": name, "use": use, "bytes": (self.folder / name).stat().st_size}
+                for name, use in self.files.items()
+            ],
+            "uses": list(USES),
+            "running": is_running,
+            "seconds": 0.0 if run is None else round(until - self._began, 1),
+            "code": None if run is None or is_running else run.returncode,
+            "cancelled": self._cancelled,
+            "log": self._log,
+            "results": names,
+        }
+
+    def zipped(self) -> bytes:
+        """Return all results as one archive."""
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted((self.folder / "results").iterdir()):
+                archive.write(path, f"results/{path.name}")
+        return content.getvalue()
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if isinstance(value, (str, int, float)) and str(value).strip() else None
+
+
+def _kinds(asked: Mapping[str, Any]) -> dict[str, str]:
+    from outtrees.records.column import KINDS, ROLES
+
+    kinds = asked.get("kinds") or {}
+    if not isinstance(kinds, dict) or not set(kinds.values()) <= {*KINDS, *ROLES}:
+        raise ValueError(f"a kind must be one of {', '.join((*KINDS, *ROLES))}")
+    return {str(name): str(kind) for name, kind in kinds.items() if kind != "id"}
+
+
+# The server --------------------------------------------------------------------------------
+
+
+class Server(ThreadingHTTPServer):
+    """Answers the page's requests, on the loopback address alone."""
+
+    daemon_threads = True
+
+    def __init__(self, session: Session, port: int) -> None:
+        self.session, self.token = session, secrets.token_urlsafe(24)
+        super().__init__(("127.0.0.1", port), Handler)
+        self.host = f"127.0.0.1:{self.server_address[1]}"
+        self.page, self.policy = app_page()
+
+    @property
+    def address(self) -> str:
+        """Where the page is, with its token."""
+        return f"http://{self.host}/{self.token}/"
+
+
+class Refused(Exception):
+    """A request that is answered by its status alone."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: Server
+    server_version, sys_version = "outtrees", ""
+    timeout = 60  # seconds without a byte
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing: addresses hold the token."""
+
+    def do_GET(self) -> None:
+        """Answer with the page, the state, or a file of the results."""
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        """Look at the columns, run, cancel, stop."""
+        self._answer(self._post)
+
+    def do_PUT(self) -> None:
+        """Take a file."""
+        self._answer(self._put)
+
+    def do_DELETE(self) -> None:
+        """Forget a file."""
+        self._answer(self._delete)
+
+    def _answer(self, answer: Any) -> None:
+        try:
+            answer(self._path())
+        except Refused as refused:
+            self.close_connection = True  # what is left of the body is not read
+            self._send(refused.status, b"", "text/plain")
+        except (ConnectionError, TimeoutError):
+            self.close_connection = True
+        except Exception as error:  # in one sentence, as on the command line
+            self.close_connection = True
+            self._send(
+                HTTPStatus.BAD_REQUEST, one_line(error).encode("utf-8", "replace"), "text/plain"
+            )
+
+    def _path(self) -> str:
+        """Return the address behind the token, after refusing strangers."""
+        host = f"localhost:{self.server.server_address[1]}"
+        if self.headers.get("Host") not in (self.server.host, host):
+            raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
+        origin = self.headers.get("Origin")
+        if origin is not None and origin not in (f"http://{self.server.host}", f"http://{host}"):
+            raise Refused(HTTPStatus.FORBIDDEN)
+        _, token, *rest = urlsplit(self.path).path.split("/", 2)
+        if not secrets.compare_digest(token.encode(), self.server.token.encode()) or not rest:
+            raise Refused(HTTPStatus.NOT_FOUND)
+        return rest[0]
+
+    def _get(self, path: str) -> None:
+        session = self.server.session
+        if path == "":
+            headers = {"Content-Security-Policy": self.server.policy}
+            self._send(HTTPStatus.OK, self.server.page.encode(), "text/html", headers)
+        elif path == "state":
+            self._json(session.state())
+        elif path == "diseases":
+            from outtrees.datasets.diseases import DISEASES
+
+            self._json([{"name": row.name, "says": row.sentence} for row in DISEASES])
+        elif path == "results.zip":
+            if not session.state()["results"]:
+                raise Refused(HTTPStatus.NOT_FOUND)
+            save = {"Content-Disposition": 'attachment; filename="results.zip"'}
+            self._send(HTTPStatus.OK, session.zipped(), "application/zip", save)
+        elif path.startswith("results/"):
+            self._file(unquote(path.removeprefix("results/")))
+        else:
+            raise Refused(HTTPStatus.NOT_FOUND)
+
+    def _file(self, name: str) -> None:
+        # A name that the folder lists, so never a way out of it.
+        if name not in self.server.session.state()["results"]:
+            raise Refused(HTTPStatus.NOT_FOUND)
+        content = (self.server.session.folder / "results" / name).read_bytes()
+        headers = {"Content-Security-Policy": _SANDBOX}
+        if name != "report.html":
+            headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        kind = _TYPES.get(Path(name).suffix, "application/octet-stream")
+        self._send(HTTPStatus.OK, content, kind, headers)
+
+    def _put(self, path: str) -> None:
+        if not path.startswith("files/"):
+            raise Refused(HTTPStatus.NOT_FOUND)
+        length = self._length(self.server.session.max_bytes)
+        name = unquote(path.removeprefix("files/"))
+        self.server.session.add(name, self.rfile, length)
+        self._json(self.server.session.state())
+
+    def _delete(self, path: str) -> None:
+        self.server.session.remove(unquote(path.removeprefix("files/")))
+        self._json(self.server.session.state())
+
+    def _post(self, path: str) -> None:
+        session = self.server.session
+        asked = self._asked()
+        if path == "look":
+            self._json(session.look(asked))
+        elif path == "use":
+            session.set_use(str(asked.get("name")), str(asked.get("use")))
+            self._json(session.state())
+        elif path == "run":
+            session.start(asked)
+            self._json(session.state())
+        elif path == "cancel":
+            session.cancel()
+            self._json(session.state())
+        elif path == "stop":
+            self._json({})
+            session.stopped.set()
+        else:
+            raise Refused(HTTPStatus.NOT_FOUND)
+
+    def _length(self, most: int) -> int:
+        text = self.headers.get("Content-Length", "")
+        if self.headers.get("Transfer-Encoding") or not re.fullmatch(r"\d{1,18}", text):
+            raise Refused(HTTPStatus.LENGTH_REQUIRED)
+        if int(text) > most:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return int(text)
+
+    def _asked(self) -> dict[str, Any]:
+        asked = json.loads(self.rfile.read(self._length(_MOST_TEXT)) or b"{}")
+        if not isinstance(asked, dict):
+            raise ValueError("an object is expected")
+        return asked
+
+    def _json(self, content: Any) -> None:
+        self._send(HTTPStatus.OK, json.dumps(content).encode(), "application/json")
+
+    def _send(
+        self, status: HTTPStatus, content: bytes, kind: str, more: Mapping[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(content)),
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "no-referrer",  # the address holds the token
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            **(more or {}),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def app_page() -> tuple[str, str]:
+    """Return the page and its content policy: nothing but its own script, style and server."""
+    from outtrees.views.report import asset, source_hash
+
+    style, script = asset("report.css") + asset("app.css"), "\n'use strict';\n" + asset("app.js")
+    page = asset("app.html").replace("@@STYLE@@", style).replace("@@SCRIPT@@", script)
+    policy = (
+        f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; "
+        "connect-src 'self'; frame-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+    return page, policy

@@ -1,0 +1,138 @@
+// The page of `outtrees app`. Text from files only ever enters it as text.
+const byId = (id) => document.getElementById(id);
+const KINDS = ["continuous", "categorical", "count", "date", "sequence", "place", "label", "parent", "introduction", "group", "ignore"];
+const asked = { kinds: {}, id: "" };
+let last = null, waiting = 0;
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+async function ask(method, path, body) {
+  let answer;
+  try {
+    answer = await fetch(path, { method, body });
+  } catch {
+    throw new Error("The app has stopped. Start it again to go on.");
+  }
+  if (answer.ok) return answer.json();
+  const why = await answer.text();
+  throw new Error(why || (answer.status === 413 ? "This file is larger than the app takes." : `The app answered ${answer.status}.`));
+}
+const post = (path, content = {}) => ask("POST", path, JSON.stringify(content));
+
+function tell(error) {
+  byId("message").hidden = !error;
+  byId("message").textContent = error ? error.message : "";
+}
+async function attempt(work) {
+  try {
+    tell(null);
+    return await work();
+  } catch (error) {
+    tell(error);
+    return null;
+  }
+}
+
+async function take(files) {
+  await attempt(async () => {
+    for (const file of files) show(await ask("PUT", `files/${encodeURIComponent(file.name)}`, file));
+  });
+  asked.kinds = {};
+  asked.id = "";
+  await look();
+}
+
+async function look() {
+  const hasTable = last && last.files.some((file) => file.use === "table");
+  byId("columns-card").hidden = byId("run-card").hidden = !hasTable;
+  if (!hasTable) return;
+  const found = await attempt(() => post("look", asked));
+  byId("run").disabled = !found;
+  if (!found) return byId("columns").replaceChildren();
+  byId("columns-note").textContent = [`${found.records} records.`, ...found.notes, "Change a kind that was guessed wrong."].join(" ");
+  byId("columns").replaceChildren(...found.columns.map((column) => {
+    const select = make("select", { "aria-label": `Kind of ${column.name}`, onchange: () => {
+      if (select.value === "id") asked.id = column.name;
+      else {
+        if (asked.id === column.name) asked.id = "";
+        asked.kinds[column.name] = select.value;
+      }
+      look();
+    } }, ...["id", ...KINDS].map((kind) => make("option", { value: kind, selected: kind === column.kind ? "" : null }, kind)));
+    return make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, column.name)), make("td", {}, select),
+      make("td", {}, make("bdi", {}, column.values), column.missing ? ` (${column.missing} empty)` : ""), make("td", { class: "quiet" }, column.why));
+  }));
+}
+
+function show(state) {
+  last = state;
+  byId("files").replaceChildren(...state.files.map((file) => {
+    const select = make("select", { "aria-label": `What ${file.name} is`, onchange: async () => {
+      const now = await attempt(() => post("use", { name: file.name, use: select.value }));
+      if (now) show(now);
+      await look();
+    } }, ...state.uses.map((use) => make("option", { value: use, selected: use === file.use ? "" : null }, use === "unused" ? "not used" : use)));
+    return make("li", {}, make("bdi", {}, file.name), make("span", { class: "quiet" }, `${file.bytes.toLocaleString()} bytes`), select,
+      make("button", { type: "button", onclick: async () => {
+        const now = await attempt(() => ask("DELETE", `files/${encodeURIComponent(file.name)}`));
+        if (now) show(now);
+        await look();
+      } }, "Remove"));
+  }));
+  byId("cancel").hidden = !state.running;
+  byId("run").hidden = state.running;
+  byId("log").textContent = state.log.join("\n");
+  const doing = state.log.filter((line) => /^ *\d+\.\d s {2}/.test(line)).at(-1);
+  const seconds = `${Math.round(state.seconds)} s`;
+  byId("progress").textContent = state.running ? `running for ${seconds}${doing ? ": " + doing.trim().replace(/^\S+ s\s+/, "") : " …"}`
+    : state.code === null ? "" : state.code === 0 ? `done after ${seconds}` : state.cancelled ? "cancelled" : "failed";
+  if (!state.running && state.code > 0 && !state.cancelled) {
+    tell(new Error((state.log.filter((line) => line.startsWith("outtrees: ")).at(-1) ?? "The run failed.").replace(/^outtrees: /, "")));
+    byId("log-box").open = true;
+  }
+  const done = !state.running && state.code === 0 && state.results.length > 0;
+  byId("results-card").hidden = !done;
+  if (done && byId("report").dataset.of !== String(state.seconds)) {
+    byId("report").dataset.of = state.seconds;
+    byId("report").src = "results/report.html";
+    byId("results").replaceChildren(...state.results.map((name) => make("li", {}, make("a", { href: `results/${encodeURIComponent(name)}`, download: name }, name))));
+  }
+  clearTimeout(waiting);
+  if (state.running) waiting = setTimeout(() => attempt(async () => show(await ask("GET", "state"))), 700);
+}
+
+const drop = byId("drop");
+for (const kind of ["dragenter", "dragover"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.add("over"); });
+for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
+// A file that misses the field must not replace the page.
+for (const kind of ["dragover", "drop"]) window.addEventListener(kind, (event) => event.preventDefault());
+drop.addEventListener("drop", (event) => take(event.dataTransfer.files));
+byId("choose").addEventListener("change", (event) => take([...event.target.files]).then(() => (event.target.value = "")));
+byId("run").addEventListener("click", () => attempt(async () => {
+  byId("report").removeAttribute("src");
+  show(await post("run", { ...asked, disease: byId("disease").value, waiting_mean: byId("waiting-mean").value, waiting_sd: byId("waiting-sd").value }));
+}));
+byId("cancel").addEventListener("click", () => attempt(async () => show(await post("cancel"))));
+byId("stop").addEventListener("click", () => attempt(async () => {
+  await post("stop");
+  document.body.replaceChildren(make("p", { class: "lead" }, "The app has stopped, and its files are gone. You can close this page."));
+}));
+let sayings = {};
+byId("disease").addEventListener("change", (event) => (byId("disease-note").textContent = sayings[event.target.value] ?? ""));
+attempt(async () => {
+  for (const { name, says } of await ask("GET", "diseases")) {
+    sayings[name] = says;
+    byId("disease").append(make("option", { value: name }, name));
+  }
+  show(await ask("GET", "state"));
+  await look();
+});

@@ -1,0 +1,312 @@
+"""`outtrees app`: strangers are refused, a browser goes all the way, nothing is left behind."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from cli.outbreak import write_outbreak
+from outtrees.cli.app import MOST_FILES, Server, Session
+from views.report_page import find_browser, open_browser
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The server without a page, taking 20,000 bytes of files."""
+    session = Session(tmp_path / "app", 20_000)
+    session.folder.mkdir()
+    made = Server(session, 0)
+    thread = threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join()
+    session.close()
+
+
+def ask(server, method, path, body=None, headers=None, token=None):
+    port = server.server_address[1]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request(
+            method,
+            f"/{token or server.token}/{path}",
+            body,
+            {"Connection": "close"} | (headers or {}),
+        )
+        answer = connection.getresponse()
+        return answer.status, answer.read(), dict(answer.headers)
+    finally:
+        connection.close()
+
+
+def test_strangers_are_refused(server):
+    assert ask(server, "GET", "state")[0] == 200
+    for token in ("x", "", server.token[:-1], server.token + "a"):
+        status, content, _ = ask(server, "GET", "state", token=token or " ".strip() or "-")
+        assert (status, content) == (404, b"")
+    # Another name for this machine, as an attacker's page would use.
+    assert ask(server, "GET", "state", headers={"Host": "evil.example"})[0] == 421
+    assert ask(server, "POST", "stop", b"{}", {"Origin": "https://evil.example"})[0] == 403
+    assert ask(server, "POST", "stop", b"{}", {"Origin": "null"})[0] == 403
+    assert not server.session.stopped.is_set()
+    own = {"Origin": f"http://{server.host}"}
+    assert ask(server, "POST", "cancel", b"{}", own)[0] == 200
+
+
+def test_only_the_loopback_address_listens(server):
+    assert server.server_address[0] == "127.0.0.1"
+    others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    for address in others - {"127.0.0.1"}:
+        with socket.socket() as probe:
+            probe.settimeout(2)
+            if address.startswith("127."):
+                continue
+            assert probe.connect_ex((address, server.server_address[1])) != 0
+
+
+def test_the_page_runs_nothing_but_its_own(server):
+    status, content, headers = ask(server, "GET", "")
+    assert status == 200
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert b"http://" not in content
+    assert server.token.encode() not in content
+
+
+def test_uploads_are_bounded(server):
+    assert ask(server, "PUT", "files/a.csv", b"x" * 30_000)[0] == 413
+    assert ask(server, "PUT", "files/a.csv", b"a,b\n1,2\n")[0] == 200
+    status, content, _ = ask(server, "PUT", "files/b.csv", b"x" * 19_999)
+    assert status == 400
+    assert b"all files together must be at most 20,000 bytes" in content
+    # Without a length, or with a body that never ends, nothing is read.
+    with socket.create_connection(server.server_address) as wire:
+        head = f"PUT /{server.token}/files/c HTTP/1.1\r\nHost: {server.host}\r\n"
+        wire.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        assert b" 411 " in wire.recv(200)
+    with socket.create_connection(server.server_address) as wire:
+        wire.sendall(f"{head}Content-Length: 900\r\n\r\nshort".encode())
+        wire.shutdown(socket.SHUT_WR)
+        assert b" 400 " in wire.recv(2000)
+    for number in range(MOST_FILES - 1):
+        assert ask(server, "PUT", f"files/{number}.csv", b"x")[0] == 200
+    status, content, _ = ask(server, "PUT", "files/more.csv", b"x")
+    assert (status, b"at most 20 files" in content) == (400, True)
+    kept = sorted(p.name for p in server.session.folder.iterdir())
+    assert kept == sorted(server.session.files)  # and no part of what was refused
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\data\\cases.csv", "cases.csv"),
+        ("--out=x.csv", "out_x.csv"),
+        (".hidden", "hidden"),
+        ("results", "results-2"),
+        (HOSTILE, "script_img_src_x_onerror_alert_1_"),
+        ("", "file"),
+        ("ключ.csv", "_.csv"),
+    ],
+)
+def test_names_of_files_are_made_plain(server, said, kept):
+    found = server.session.new_name(said)
+    assert found == kept
+    assert (server.session.folder / found).parent == server.session.folder
+
+
+def test_what_is_asked_for_wrongly_is_refused_in_words(server):
+    status, content, _ = ask(server, "POST", "look", b"{}")
+    assert (status, b"drop a table first" in content) == (400, True)
+    for path, body in [
+        ("look", b"[1]"),
+        ("look", b"not json"),
+        ("use", b'{"name": "x", "use": "table"}'),
+        ("run", b"{}"),
+    ]:
+        assert ask(server, "POST", path, body)[0] == 400
+    ask(server, "PUT", "files/t.csv", b"id,d\na,2020-01-01\nb,2020-01-02\n")
+    status, content, _ = ask(server, "POST", "look", b'{"kinds": {"d": "nonsense"}}')
+    assert (status, b"a kind must be one of" in content) == (400, True)
+    status, content, _ = ask(server, "POST", "look", b'{"id": "nobody"}')
+    assert status == 400
+    for path in ("results/../t.csv", "results/%2e%2e/t.csv", "results/x", "results.zip", "nothing"):
+        assert ask(server, "GET", path)[0] == 404
+    assert ask(server, "DELETE", "files/..%2fx")[0] == 400
+    assert ask(server, "DELETE", "files/t.csv")[0] == 200
+    assert server.session.files == {}
+
+
+def test_kinds_and_uses_are_guessed(server):
+    ask(server, "PUT", "files/dna.fasta", b">a\nACGT\n>b\nACGA\n")
+    ask(server, "PUT", "files/cases.csv", b"id,onset\na,2020-01-01\nb,2020-01-02\n")
+    ask(server, "PUT", "files/met.csv", b"from,to\na,b\n")
+    assert server.session.files == {
+        "dna.fasta": "sequences", "cases.csv": "table", "met.csv": "contacts",
+    }  # fmt: skip
+    found = json.loads(ask(server, "POST", "look", b"{}")[1])
+    kinds = {column["name"]: column["kind"] for column in found["columns"]}
+    assert kinds == {"id": "id", "onset": "date", "sequence": "sequence"}
+    found = json.loads(ask(server, "POST", "look", b'{"kinds": {"onset": "ignore"}}')[1])
+    kinds = {column["name"]: column["kind"] for column in found["columns"]}
+    assert kinds["onset"] == "ignore"
+
+
+# The command, and a browser ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def app(tmp_path):
+    """The command in a process of its own, with its temporary files below tmp_path."""
+    (tmp_path / "temporary").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "outtrees", "app", "--no-browser"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONUNBUFFERED": "1"},
+        text=True,
+        start_new_session=True,
+    )
+    line = process.stdout.readline()
+    process.address = re.search(r"http://\S+", line)[0]
+    process.temporary = tmp_path / "temporary"
+    yield process
+    if process.poll() is None:
+        process.kill()
+    process.stdout.close()
+    process.wait()
+
+
+def running_below(folder):
+    """The processes that work in this folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if str(folder) in os.readlink(entry):
+                found.append(entry.parts[2])
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="looks at processes in /proc")
+@pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_and_leaves_nothing(app, signal_sent):
+    parts = urlsplit(app.address)
+    base = app.address
+    table = "id,d\n" + "".join(f"r{i},{i // 3}\n" for i in range(600))
+    connection = http.client.HTTPConnection(parts.netloc, timeout=20)
+    connection.request("PUT", f"{parts.path}files/t.csv", table.encode())
+    assert connection.getresponse().status == 200
+    connection.close()
+    connection = http.client.HTTPConnection(parts.netloc, timeout=20)
+    connection.request("POST", f"{parts.path}run", b'{"kinds": {"d": "date"}}')
+    assert connection.getresponse().status == 200
+    connection.close()
+    assert json.load(urlopen(f"{base}state"))["running"]
+    assert running_below(app.temporary)
+    app.send_signal(signal_sent)
+    assert app.wait(30) == (0 if signal_sent == signal.SIGINT else 143)
+    assert list(app.temporary.iterdir()) == []
+    deadline = time.monotonic() + 10  # for the system to tidy up after the processes
+    while running_below(app.temporary) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert running_below(app.temporary) == []
+
+
+def test_from_a_dropped_file_to_the_report(app, tmp_path):
+    find_browser()
+    files = write_outbreak(tmp_path)
+    browser = open_browser()
+    try:
+        browser.get(app.address)
+        page = lambda name: browser.find_element(By.ID, name)  # noqa: E731
+        until = lambda what: WebDriverWait(browser, 120, 0.1).until(lambda _: what())  # noqa: E731
+        page("choose").send_keys(f"{files.cases}\n{files.dna}")
+        until(lambda: page("columns").find_elements(By.TAG_NAME, "tr"))
+        uses = [Select(s).first_selected_option.text for s in
+                page("files").find_elements(By.TAG_NAME, "select")]  # fmt: skip
+        assert uses == ["table", "sequences"]
+
+        def kinds():
+            rows = page("columns").find_elements(By.TAG_NAME, "tr")
+            cells = [(r.find_element(By.TAG_NAME, "th").text, r.find_element(By.TAG_NAME, "select"))
+                     for r in rows]  # fmt: skip
+            return {name: Select(select) for name, select in cells}
+
+        until(lambda: "sequence" in kinds())
+        said = {name: select.first_selected_option.text for name, select in kinds().items()}
+        assert said["onset"] == "date"
+        assert said["sequence"] == "sequence"
+        kinds()["outcome"].select_by_visible_text("ignore")
+        until(lambda: kinds()["outcome"].first_selected_option.text == "ignore")
+        until(lambda: len(Select(page("disease")).options) > 5)
+        Select(page("disease")).select_by_visible_text("measles")
+        assert "measles" in page("disease-note").text
+        page("run").click()
+        until(lambda: page("progress").text.startswith(("running", "done")))
+        until(lambda: page("progress").text.startswith("done") or page("message").is_displayed())
+        assert not page("message").is_displayed(), page("message").text
+        browser.switch_to.frame(page("report"))
+        until(lambda: browser.find_elements(By.ID, "canvas"))
+        until(lambda: browser.execute_script("return window.outtrees && window.outtrees.ready"))
+        assert "Ancestry of" in browser.find_element(By.TAG_NAME, "h1").text
+        # The report is a stranger to the app that shows it.
+        assert browser.execute_script("return window.origin") == "null"
+        browser.switch_to.default_content()
+        with urlopen(f"{app.address}results.zip") as answer:
+            (tmp_path / "all.zip").write_bytes(answer.read())
+        names = zipfile.ZipFile(tmp_path / "all.zip").namelist()
+        assert {"results/parents.csv", "results/report.html", "results/tree.newick"} <= set(names)
+        listed = [a.text for a in page("results").find_elements(By.TAG_NAME, "a")]
+        assert sorted(f"results/{name}" for name in listed) == sorted(names)
+        with urlopen(f"{app.address}results/report.html") as answer:
+            report = answer.read().decode()
+            assert answer.headers["Content-Security-Policy"].startswith("sandbox")
+        assert str(app.temporary) not in report  # the command is told without this machine's paths
+        # A table that cannot be read is told in one sentence.
+        bad = tmp_path / f"{HOSTILE.replace('/', '')}.csv"
+        bad.write_text(f"a,{HOSTILE}\n1\n1,2,3\n")
+        page("choose").send_keys(str(bad))
+        until(lambda: len(page("files").find_elements(By.TAG_NAME, "li")) == 3)
+        Select(page("files").find_elements(By.TAG_NAME, "select")[2]).select_by_value("table")
+        until(lambda: page("message").is_displayed())
+        assert browser.find_elements(By.TAG_NAME, "img") == []
+        page("files").find_elements(By.TAG_NAME, "button")[2].click()
+        until(lambda: len(page("files").find_elements(By.TAG_NAME, "li")) == 2)
+        size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        own = [
+            e["message"]
+            for e in browser.get_log("browser")
+            if "400 (Bad Request)" not in e["message"]
+        ]
+        assert own == []
+        page("stop").click()
+        until(lambda: "has stopped" in browser.find_element(By.TAG_NAME, "body").text)
+        assert app.wait(30) == 0
+        assert list(app.temporary.iterdir()) == []
+    finally:
+        browser.quit()
