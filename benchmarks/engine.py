@@ -1,6 +1,6 @@
 """The engine costs what one matrix product costs: figures are ratios of times taken in one run.
 
-Run: python benchmarks/engine.py [--quick]
+Run: python benchmarks/engine.py [--quick] [--threads 1]
 
 Processor time with one BLAS thread, time on the clock with two; the shortest of several turns. A
 machine that does other things at the same time spoils the column of two threads.
@@ -58,16 +58,16 @@ def marginals(log_beta):
     return dist.log_z, dist.edge_marginals
 
 
-def on_threads(*tasks, repeats):
+def on_threads(*tasks, repeats, most):
     """Return the shortest times of tasks with one thread and with two, [threads, task]."""
     times = []
-    for threads, clock in ((1, time.process_time), (2, time.perf_counter)):
+    for threads, clock in ((1, time.process_time), (2, time.perf_counter))[:most]:
         with threadpool_limits(threads):
             times.append(fastest(*tasks, repeats=repeats, clock=clock))
     return np.array(times)
 
 
-def dense(T, wanted, repeats, against_lapack=False):
+def dense(T, wanted, repeats, threads, against_lapack=False):
     log_beta, matrix = random_logs(T), random_logs(T, 1)
     tasks = [
         lambda: marginals(log_beta),
@@ -76,7 +76,7 @@ def dense(T, wanted, repeats, against_lapack=False):
     ]
     if against_lapack:
         tasks += [lambda: scipy.linalg.inv(matrix), lambda: np.linalg.slogdet(matrix)]
-    both, log_z, product, *lapack = on_threads(*tasks, repeats=repeats).T
+    both, log_z, product, *lapack = on_threads(*tasks, repeats=repeats, most=threads).T
     row(f"log Z + marginals / one product, T = {T}", both / product, wanted[0])
     row(f"log Z / one product, T = {T}", log_z / product, wanted[1])
     if against_lapack:
@@ -336,12 +336,14 @@ def mode(T, repeats):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, a few seconds")
-    small = parser.parse_args().quick
+    parser.add_argument("--threads", type=int, choices=[1, 2], default=2, help="of BLAS, at most")
+    options = parser.parse_args()
+    small = options.quick
     print("| claim | one thread | two threads | to reach | | |\n|---|---|---|---|---|---|")
     marginals(random_logs(20))  # compile
     for T, *wanted in ((500, 2.2, 0.9), (1000, 1.6, 0.65), (2000, 1.35, 0.5)):
         if not small or T == 500:
-            dense(T, wanted, repeats=4 * 2000 // T, against_lapack=T == 2000)
+            dense(T, wanted, 4 * 2000 // T, options.threads, against_lapack=T == 2000)
     with threadpool_limits(1):
         batches(200 if small else 1000, 20, repeats=3)
         extended_range(200 if small else 500, repeats=5)
