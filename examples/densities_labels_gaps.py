@@ -25,14 +25,11 @@ density.plot()
 # several models of change, weighted on held-out records.
 
 default = OutTreeDensity(random_state=0).fit(X)
-print("held-out records, mean log-density:")
-print(
-    f"  one Gaussian change  {density.score_samples(make_spiral(300, random_state=1)[:, :2]).mean():.2f}"
-)
-print(
-    f"  default              {default.score_samples(make_spiral(300, random_state=1)[:, :2]).mean():.2f}"
-)
-print(dict(zip(default.cv_results_["params"], default.cv_results_["weight"].round(2), strict=True)))
+new = make_spiral(300, random_state=1)[:, :2]
+print(f"one Gaussian change: {density.score_samples(new).mean():.2f} nats a new record")
+print(f"default:             {default.score_samples(new).mean():.2f}")
+for name, weight in zip(*map(default.cv_results_.get, ("params", "weight")), strict=True):
+    print(f"  {name}: weight {weight:.2f}")
 
 # %%
 # Outliers
@@ -55,11 +52,9 @@ zoo = load_zoo()
 known = np.where(np.arange(101) % 3 == 1, zoo.target, "?")
 labels = OutTreeClassifier("categorical", unlabeled="?", random_state=0).fit(zoo.data, known)
 hidden = known == "?"
-print(
-    f"{(labels.transduction_ == zoo.target)[hidden].mean():.0%} of {hidden.sum()} hidden types right"
-)
-surest = labels.label_distributions_.max(axis=1)[hidden]
-print(f"{surest.mean():.0%} expected, by the probabilities")
+right = (labels.transduction_ == zoo.target)[hidden].mean()
+promised = labels.label_distributions_.max(axis=1)[hidden].mean()
+print(f"{right:.0%} of {hidden.sum()} hidden types right; the probabilities promise {promised:.0%}")
 
 # %%
 # Gaps

@@ -132,7 +132,6 @@ tree = found.tree()
 print(f"{np.sum(tree == parent)} of 60 right; {found.expected_right_:.1f} expected")
 
 # %%
-# sphinx_gallery_thumbnail_number = 2
 found.plot(color="heading")
 
 # %%
@@ -144,7 +143,7 @@ from outtrees import OutTreeDensity
 from outtrees.models import ColumnMutation
 
 density = OutTreeDensity(ColumnMutation(Heading())).fit(np.concatenate(heading))
-density.plot()
+density.plot()  # sphinx_gallery_thumbnail_number = 2
 
 # %%
 # To make it part of the package

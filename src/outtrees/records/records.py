@@ -74,6 +74,9 @@ class Records:
                     "records; give one for each"
                 )
 
+    def __repr__(self) -> str:
+        return self.describe()
+
     def __len__(self) -> int:
         return len(self.ids)
 
