@@ -22,6 +22,7 @@ from outtrees.candidates import in_order, possible_edges
 from outtrees.datasets import make_outbreak
 from outtrees.io import load, save
 from outtrees.models.columns import Drift, EdgeWeights, Lineage, Waiting
+from outtrees.models.columns.lineage import with_backgrounds
 
 T = 5  # records in a group whose trees are enumerated
 
@@ -185,7 +186,8 @@ def test_groups_that_cannot_obey_are_named_and_noisy_exponents_told(monkeypatch)
 
 def problem(roots, T=5, generations=2):
     kernels, values = random_table(4, T=T)
-    lineage = Lineage(kernels, generations).start(values)
+    groups = np.zeros(T, dtype=np.intp)
+    lineage = with_backgrounds(Lineage(kernels, generations).start(values), values, groups)
     edges = possible_edges(T, None, {}, [], None)
     kept = in_order(lineage, values, edges.child, edges.parent)
     edges = edges._replace(child=edges.child[kept], parent=edges.parent[kept])
@@ -275,8 +277,8 @@ def table(roots, n_groups=6):
     """Return groups of T records with wide kernels, and trees with at most one child each."""
     kernels, values = random_table(4, T=T * n_groups)
     kernels, values = ([side[c] for c in (1, 4, 7)] for side in (kernels, values))
-    lineage = Lineage(kernels, 2).start(values)
     groups = np.repeat(np.arange(n_groups), T)
+    lineage = with_backgrounds(Lineage(kernels, 2).start(values), values, groups)
     edges = possible_edges(T * n_groups, groups, {}, [], None)
     kept = in_order(lineage, values, edges.child, edges.parent)
     edges = edges._replace(child=edges.child[kept], parent=edges.parent[kept])

@@ -16,7 +16,7 @@ from outtrees.records import read_records
 from outtrees.records.contacts import read_contacts, read_stays
 
 from .test_exact import all_parents
-from .test_learning import agrees_with_enumeration, moved, possible
+from .test_learning import agrees_with_enumeration, begun, moved, possible
 
 WAIT = {"waiting_mean": 8.0, "waiting_sd": 2.5}
 
@@ -46,7 +46,7 @@ def test_the_likelihood_of_the_whole_list_by_enumeration(dated, roots, directed)
     (column,) = contact_columns(contacts, records, DateOptions(), directed=directed).columns
     kernels = [column.kernel] + [Waiting(mean=3.0, sd=1.5)] * dated
     values = [column.values] + [dates_of([0, 3, 5, 9])] * dated
-    lineage = moved(Lineage(kernels).start(values), 3)
+    lineage = moved(begun(Lineage(kernels), values), 3)
     edges = possible(lineage, values)
     log_root = 0.0 if roots == "single" else -1.1
     found = Problem(lineage, values, edges, roots).at(lineage, log_root, log_root)[0].gain
@@ -106,8 +106,7 @@ def with_contacts(T, dated=True, seed=0):
 @pytest.mark.parametrize("dated", [True, False])
 def test_the_objective_beside_other_columns_by_enumeration(dated, generations, roots):
     kernels, values = with_contacts(5, dated)
-    lineage = moved(Lineage(kernels, generations).start(values), 1)
-    assert len(lineage.in_full) == 2 * dated
+    lineage = moved(begun(Lineage(kernels, generations), values), 1)
     edges = possible(lineage, values)
     agrees_with_enumeration(lineage, values, edges, roots, 0.0 if roots == "single" else -1.3)
 
@@ -116,7 +115,7 @@ def test_the_objective_beside_other_columns_by_enumeration(dated, generations, r
 @pytest.mark.parametrize("generations", [1, 2])
 def test_slopes_beside_other_columns_are_differences(dated, generations):
     kernels, values = with_contacts(10, dated)
-    lineage = moved(Lineage(kernels, generations).start(values), 7, 0.1)
+    lineage = moved(begun(Lineage(kernels, generations), values), 7, 0.1)
     problem = Problem(lineage, values, possible(lineage, values), "any")
     centre = problem.first_log_root(lineage)
 

@@ -143,7 +143,7 @@ def test_quick_scores_are_the_largest_term_of_the_weights(generations, backgroun
             )
             share = lineage.outlier_shares[c]
             with np.errstate(divide="ignore"):
-                alone = np.log(share) + weights.background.log_alone[c][0, found.child]
+                alone = np.log(share) + weights.background.log_alone[c][found.child]
             best.append(np.maximum(follows + np.log1p(-share), alone))
         terms.append(np.log(lineage.step_weights[k - 1]) + np.sum(best, axis=0))
     np.testing.assert_allclose(found.score, np.max(terms, axis=0), atol=1e-9)

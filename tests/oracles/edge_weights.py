@@ -1,12 +1,13 @@
 """The weights of a table's edges as the formula says, pair by pair and column by column.
 
-    weight(u, v) = Σ_k w_k f_k(u, v) Π_c r_c(u, v, k) / mean_w Π_c r_c(u, w, k)
-    r_c(u, v, k) = (1 − ε_c) p_c(u | v, k) / g_c(u, k) + ε_c,    g_c(u, k) = mean_w p_c(u | w, k)
+    weight(u, v) = Σ_k w_k f_k(u, v) Π_c r_c(u, v, k)
+    r_c(u, v, k) = (1 − ε_c) p_c(u | v, k) / g_c(u) + ε_c
+    g_c(u) = ½ h_c(u) + ½ ĝ_c(u),    ĝ_c(u) = n h_c(u) + (1 − n) mean_w h_c(u | w)
 
-with dates; w goes over the other records of u's group. Contacts, which are ratios already, count
-in full, and the others given them: the mean is then Σ_w m(u, w) Π_c r_c(u, w, k) / Σ_w m(u, w), m
-being the product of the ratios of contacts. Slow, and independent of the library but for each
-kernel's own probability of one pair.
+with dates; w goes over the records before u in its group, those of the same date by half, and n is
+the share of new cells after so many. A category that changes is drawn from g_c. What is gained is
+counted against ĝ. Contacts, which are ratios already, count in full, and weigh w in the mean. Slow,
+and independent of the library but for each kernel's own probability of one pair.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oracles.enumeration import EnumeratedDistribution
-from outtrees.models.columns import Waiting
+from outtrees.models.columns import Sticky, Waiting
 
 
 class SlowWeights(NamedTuple):
@@ -26,69 +27,100 @@ class SlowWeights(NamedTuple):
     log_beta: Any  # (T, T)
     log_wait: Any  # (T, T)
     log_root: Any  # (T,)
+    less: float  # what is lost against the best prediction from cells before
+
+
+class _Formula:
+    """The parts of the formula, for single records, pairs and columns."""
+
+    def __init__(self, lineage, values, groups):
+        self.lineage, self.values, self.groups = lineage, values, groups
+        columns = [c for c, share in enumerate(lineage.outlier_shares) if share < 1]
+        self.dates = [c for c in columns if isinstance(lineage.kernels[c], Waiting)]
+        self.compared = [c for c in columns if self.dates and lineage.kernels[c].contrasted]
+        self.plain = [c for c in columns if c not in (*self.dates, *self.compared)]
+        self.met = [c for c, kernel in enumerate(lineage.kernels) if kernel.relative]
+        places = product(self.compared, range(len(groups)))
+        self.background = {(c, u): self._background(c, u) for c, u in places}
+
+    def chance(self, c, u, v, k, kernel=None):
+        """Return p_c(u | v) at k links, and whether v says nothing about it."""
+        kernel, values = kernel or self.lineage.kernels[c], self.values
+        pairs = kernel.pairs(values[c], values[c], np.array([u]), np.array([v]))
+        elapsed = None
+        if self.dates:
+            days = values[self.dates[0]]
+            elapsed = np.maximum(np.nan_to_num(days[u, :1] - days[v, 1:2]), 0.0)
+        found = np.exp(kernel.log_steps(pairs, k, elapsed)[0])
+        return found, c in self.compared and bool(kernel.unknown_parents(pairs)[0])
+
+    def others(self, u):
+        return [w for w, g in enumerate(self.groups) if w != u and g == self.groups[u]]
+
+    def before(self, u, w):
+        """Return how much w counts among the records before u."""
+        day, other = self.values[self.dates[0]][[u, w], 0]
+        return 1.0 if other < day else 0.5 if other == day or np.isnan(day) else 0.0
+
+    def alone(self, c, u):
+        return np.exp(self.lineage.kernels[c].log_alone(self.values[c][u : u + 1])[0])
+
+    def _background(self, c, u):
+        """Return g_c(u) and ĝ_c(u)."""
+        kernel, always, first = self.lineage.backgrounds[c]
+        total = number = weight = 0.0
+        for w in self.others(u):
+            p, unknown = self.chance(c, u, w, 1, kernel)
+            if not unknown:
+                met = [
+                    self.chance(m, u, w, 1, self.lineage.backgrounds[m].kernel)[0] for m in self.met
+                ]
+                total += self.before(u, w) * np.prod(met) * p
+                weight += self.before(u, w) * np.prod(met)
+                number += self.before(u, w)
+        base = self.alone(c, u)
+        if isinstance(kernel, Sticky):  # of values of which none has been seen
+            base = 1.0 if np.isnan(self.values[c][u, 0]) else 1 / len(kernel.levels)
+        new = always + (1 - always) * first / (first + number)
+        told = new * base + (1 - new) * (total / weight if weight else base)
+        return (base + told) / 2, told
+
+    def ratio(self, c, u, v, k):
+        """Return r_c(u, v, k)."""
+        kernel, share = self.lineage.kernels[c], self.lineage.outlier_shares[c]
+        p, unknown = self.chance(c, u, v, k)
+        g, cells = self.background[c, u][0], self.values[c]
+        if unknown or np.isnan(cells[u]).any():
+            return 1.0
+        if isinstance(kernel, Sticky):
+            kept = kernel.stickiness**k
+            p = kept * float(cells[u, 0] == cells[v, 0]) + (1 - kept) * g
+        return (1 - share) * p / g + share
+
+    def density(self, c, u, v, k):
+        share = self.lineage.outlier_shares[c]
+        outlier = share * self.alone(c, u) if share else 0.0
+        return (1 - share) * self.chance(c, u, v, k)[0] + outlier
 
 
 def slow_weights(lineage, values, groups=None) -> SlowWeights:
     """Return the weights of all edges and roots of a small table."""
     T, K = len(values[0]), lineage.generations
-    groups = np.zeros(T, dtype=int) if groups is None else np.asarray(groups)
-    columns = [c for c, share in enumerate(lineage.outlier_shares) if share < 1]
-    dates = [c for c in columns if isinstance(lineage.kernels[c], Waiting)]
-    compared = [c for c in columns if dates and lineage.kernels[c].contrasted]
-    plain = [c for c in columns if c not in dates and c not in compared]
-    met = [c for c in columns if lineage.kernels[c].relative]
-
-    def chance(c, u, v, k):
-        """Return p_c(u | v) at k links, and whether v says nothing about it."""
-        kernel, ends = lineage.kernels[c], (np.array([u]), np.array([v]))
-        pairs = kernel.pairs(values[c], values[c], *ends)
-        elapsed = None
-        if dates:
-            elapsed = np.maximum(
-                np.nan_to_num(values[dates[0]][u, :1] - values[dates[0]][v, 1:2]), 0.0
-            )
-        found = np.exp(kernel.log_steps(pairs, k, elapsed)[0])
-        return found, c in compared and bool(kernel.unknown_parents(pairs)[0])
-
-    def others(u):
-        return [w for w in range(T) if w != u and groups[w] == groups[u]]
-
-    def alone(c, u):
-        return np.exp(lineage.kernels[c].log_alone(values[c][u : u + 1])[0])
-
-    means = {}
-    for c, u, k in product(compared, range(T), range(1, K + 1)):
-        both = [chance(c, u, w, k) for w in others(u)]
-        known = [p for p, unknown in both if not unknown]
-        means[c, u, k] = np.mean(known) if known else 1.0
-
-    def ratio(c, u, v, k):
-        p, unknown = chance(c, u, v, k)
-        share = lineage.outlier_shares[c]
-        return 1.0 if unknown else (1 - share) * p / means[c, u, k] + share
-
-    def density(c, u, v, k):
-        share = lineage.outlier_shares[c]
-        return (1 - share) * chance(c, u, v, k)[0] + (share * alone(c, u) if share else 0.0)
-
-    def likeness(u, k):
-        if not compared or not others(u):
-            return 1.0
-        weights = [np.prod([chance(c, u, w, k)[0] for c in met]) for w in others(u)]
-        alike = [np.prod([ratio(c, u, w, k) for c in compared]) for w in others(u)]
-        return np.average(alike, weights=weights)
-
-    beta, wait = np.zeros((T, T)), np.zeros((T, T))
+    powers = np.ones(len(values)) if lineage.exponents is None else lineage.exponents
+    f = _Formula(lineage, values, np.zeros(T, dtype=int) if groups is None else np.asarray(groups))
+    beta, wait, root = np.zeros((T, T)), np.zeros((T, T)), np.ones(T)
     for u, k in product(range(T), range(1, K + 1)):
-        like = likeness(u, k)
-        for v in others(u):
-            date = lineage.step_weights[k - 1] * np.prod([density(c, u, v, k) for c in dates])
-            wait[u, v] += date
-            rest = np.prod([density(c, u, v, k) for c in plain])
-            beta[u, v] += date * rest * np.prod([ratio(c, u, v, k) for c in compared]) / like
-    root = np.array([np.prod([alone(c, u) for c in plain]) for u in range(T)])
+        weight = lineage.step_weights[k - 1]
+        for v in f.others(u):
+            wait[u, v] += weight * np.prod([f.density(c, u, v, k) for c in f.dates])
+            parts = [f.density(c, u, v, k) ** powers[c] for c in (*f.dates, *f.plain)]
+            parts += [f.ratio(c, u, v, k) ** powers[c] for c in f.compared]
+            beta[u, v] += weight * np.prod(parts)
+    for u in range(T):
+        root[u] = np.prod([f.alone(c, u) ** powers[c] for c in f.plain])
+    less = sum(np.log(told / g) for g, told in f.background.values())
     with np.errstate(divide="ignore"):
-        return SlowWeights(np.log(beta), np.log(wait), np.log(root))
+        return SlowWeights(np.log(beta), np.log(wait), np.log(root), float(less))
 
 
 class SlowTable(NamedTuple):
@@ -105,7 +137,7 @@ def slow_table(lineage, values, edges, roots, log_introduction) -> SlowTable:
     weights = slow_weights(lineage, values, edges.groups)
     listed = np.zeros((T, T), dtype=bool)
     listed[edges.child, edges.parent] = True
-    gain, edge, root = lineage.log_common(), np.zeros((T, T)), np.zeros(T)
+    gain, edge, root = lineage.log_common() - weights.less, np.zeros((T, T)), np.zeros(T)
     for group in np.unique(edges.groups):
         rows = np.flatnonzero(edges.groups == group)
         here = np.ix_(rows, rows)

@@ -199,7 +199,6 @@ class ExponentProblem:
         links = range(1, lineage.generations + 1)
         background = weights.background
         rows = np.array([lineage.log_columns(pairs, background, k) for k in links])  # (K, C, E)
-        self.like = weights.log_likeness[:, pairs.child]  # (K, E)
         self.impossible = np.isneginf(rows).any(axis=1)  # (K, E)
         rows[np.isneginf(rows)] = 0.0
         self.rows = np.array([together @ row for row in rows])  # (K, G, E)
@@ -210,7 +209,6 @@ class ExponentProblem:
     def trees(self, exponents: Array) -> tuple[OutTreeDistribution, Array]:
         """Return the trees, and the slopes of the edges' log-weights (G, E)."""
         steps = self.log_links[:, None] + np.einsum("kge,g->ke", self.rows, exponents)
-        steps -= self.like
         steps[self.impossible] = -np.inf
         log_weight = logsumexp(steps, axis=0)
         possible = log_weight > -np.inf

@@ -26,16 +26,16 @@ from outtrees.candidates.windows import in_order, possible_pairs, windows_of
 from outtrees.errors import NoSpanningTreeError
 from outtrees.inference.checkpoint import Checkpoint, digest
 from outtrees.inference.importance import WeightedDraws
-from outtrees.models.columns import ColumnKernel, Lineage, LineagePairs, Waiting
+from outtrees.models.columns import ColumnKernel, Lineage, Waiting
 from outtrees.models.columns.lineage import (
-    COMPARED,
     Background,
-    contrast_pairs,
-    log_means,
-    log_means_and_shares,
+    Earlier,
+    earlier_pairs,
+    log_backgrounds,
     log_sum_of_links,
     order_by_cells,
     sample_by_cells,
+    with_backgrounds,
 )
 from outtrees.models.columns.waiting import guessed_wait
 from outtrees.models.priors import Normal
@@ -50,7 +50,7 @@ Roots = Literal["single", "any"]
 # parents weigh together; a factor of e^1.5 either way is within one standard deviation.
 _ROOT_SHARE, _ROOT_SPREAD = 0.02, 1.5
 _FIRST_SHARES = (0.2, 0.7)  # of outliers, among which a start chooses
-_MOST_PAIRS = 600_000  # beyond, parameters are learned from a sample of the records
+_MOST_PAIRS = 300_000  # beyond, parameters are learned from a sample of the records
 _SAMPLED, _FEW = 300, 150  # records, at most: of such a sample, and of first climbs
 _MOST_SAMPLED, _MOST_FEW = 350_000, 200_000  # pairs of these with parents and others, at most
 _LEAST_SAMPLED = 50  # records, at least
@@ -71,8 +71,10 @@ _FIRST_SPREAD = 0.5  # standard deviation of a wait, in means
 _WORTH_SPREADING = 0.05  # of the best reading's weight: such readings are tried with other spreads
 _MOST_WEIGHT = 0.95  # readings that together weigh less than the rest of it are dropped
 _ROUGH = 8  # steps of the first climb of a reading
-# What a column must add to the log-likelihood, beside one nat for each of its parameters.
-_LEAST_GAIN = 2.0
+# What a column must add to the log-likelihood for each of its parameters, and what all of them
+# must add beside. Noise adds as much once in twenty times, and once in fifty.
+_EACH_PARAMETER, _LEAST_GAIN = 1.0, 1.0
+_FAR_MORE = 10.0  # nats beyond that with which no column is tried without
 _FARTHEST = 15.0  # no parameter moves further than this from its start
 
 
@@ -119,9 +121,10 @@ class Problem:
         order = np.argsort(edges.child, kind="stable")
         self.child, self.parent = edges.child[order], edges.parent[order]
         self.pairs = lineage.pairs(values, values, self.child, self.parent)
-        self.contrast: LineagePairs | None = None
-        if lineage.joint:
-            self.contrast = contrast_pairs(lineage, values, edges.groups, rows)
+        self.rows = rows
+        # Densities without a parent, and the lineage's backgrounds that they are of.
+        self._known: tuple[Any, dict[int, tuple[Array, Array]]] = None, {}
+        self._earlier: Earlier | None = None
         self._plans: list[Any] = [None, None]
 
     def without_unlikely(self, lineage: Lineage, nats: float) -> Problem:
@@ -136,7 +139,7 @@ class Problem:
         bounded = set(lineage.used) == {dates, *lineage.contrasted}
         if not bounded or len(lineage.kernels[dates].params) or lineage.outlier_shares[dates] > 0:
             return self
-        waits = lineage.log_waits(self.pairs, lineage.compared(self.values))
+        waits = lineage.log_waits(self.pairs, self.background(lineage))
         best = np.full(self.T, -np.inf)
         np.maximum.at(best, self.child, waits)
         kept = (waits >= best[self.child] - nats) | ~self.edges.root_allowed[self.child]
@@ -157,9 +160,8 @@ class Problem:
         """
         if not self.sampled:
             return self
-        now = int(self.is_sampled.sum())
-        compared = 0 if self.contrast is None else len(self.contrast.child)
-        pairs_of_one = (len(self.child) + compared) / max(now, 1)
+        now = len(self.rows)
+        pairs_of_one = len(self.child) / max(now, 1)
         n = int(min(_FEW, max(_LEAST_SAMPLED, _MOST_FEW // max(pairs_of_one, 1.0))))
         if lineage.dates is None or now <= n:
             return self
@@ -188,8 +190,8 @@ class Problem:
         """Return the log-weight of an introduction beforehand."""
         if self.roots == "single":
             return 0.0
-        background = lineage.compared(self.values)
-        totals = log_sums(self.child, lineage.log_waits(self.pairs, background), self.T)
+        waits = lineage.log_waits(self.pairs, self.background(lineage))
+        totals = log_sums(self.child, waits, self.T)
         known = totals[np.isfinite(totals)]
         return float(np.log(_ROOT_SHARE) + (np.median(known) if len(known) else 0.0))
 
@@ -204,17 +206,15 @@ class Problem:
         """
         dates = [] if lineage.dates is None else [lineage.dates]
         others = [c for c in lineage.used if c not in dates]
-        background = lineage.compared(self.values, self.contrast, remember=True)
+        background = self.background(lineage, remember=True)
         waits = lineage.log_links(self.pairs, background, dates)
         waits = waits + lineage.log_step_weights[:, None]  # (K, E)
         links = waits + lineage.log_links(self.pairs, background, others)
-        like, compared, met = self._likeness(lineage, background)
-        links = links - like[:, self.child]
         log_weight, log_wait = log_sum_of_links(links), log_sum_of_links(waits)
         trees = self.trees(log_weight, lineage.log_root(background) + log_root)
         bare = self.trees(log_wait, np.full(self.T, log_root), 1)
         examined = float(self.is_sampled.mean())  # of all records, and so of all contacts
-        gain = trees.log_z - bare.log_z + examined * lineage.log_common()
+        gain = trees.log_z - bare.log_z + examined * lineage.log_common() - self._less(lineage)
         value = gain + lineage.log_prior()
         introduction = Normal(centre, _ROOT_SPREAD)
         if self.roots == "any":
@@ -225,12 +225,7 @@ class Problem:
         by_link = trees.edge_marginals * _shares(links, log_weight)
         bare_by_link = bare.edge_marginals * _shares(waits, log_wait)
 
-        compared_with = met_with = None
-        if self.contrast is not None:
-            number = np.array([np.bincount(self.child, w, minlength=self.T) for w in by_link])
-            compared_with = -number[:, self.contrast.child] * compared
-            met_with = None if met is None else number[:, self.contrast.child] * met
-        slopes = lineage.slopes(self.pairs, by_link, background, None, compared_with, met_with)
+        slopes = lineage.slopes(self.pairs, by_link, background)
         if dates and len(lineage.kernels[dates[0]].params):
             slopes = slopes - lineage.slopes(self.pairs, bare_by_link, background, dates)
         slopes = slopes + lineage.slopes_of_links(by_link.sum(axis=1) - bare_by_link.sum(axis=1))
@@ -242,27 +237,32 @@ class Problem:
             slopes = np.append(slopes, more + introduction.slope(log_root))
         return point, slopes
 
-    def _likeness(
-        self, lineage: Lineage, background: Background
-    ) -> tuple[Array, Array, Array | None]:
-        """Return `Lineage.log_likeness` (K, T), and each pair's share of its mean (K, E').
+    def background(self, lineage: Lineage, *, remember: bool = False) -> Background:
+        """Return the densities without a parent; those that no parameter changes are kept."""
+        if self._known[0] is not lineage.backgrounds:
+            every = replace(lineage, outlier_shares=None)  # columns that are left out now as well
+            found = log_backgrounds(every, self.values, self.edges.groups, self.rows)
+            self._known = lineage.backgrounds, found
+        return lineage.compared(self.values, self._known[1], remember=remember)
 
-        And its share of the mean of contacts, which are the weights of the first mean; None if
-        there are none.
+    def _less(self, lineage: Lineage) -> float:
+        """Return how much better cells are predicted by each column's cells before."""
+        known, rows = self._known[1], self.is_sampled
+        return sum(float(known[c][1][rows].sum()) for c in lineage.contrasted if c in known)
+
+    def gain_over_any(self, point: Point) -> float:
+        """Return what a point gains over the same changes from any earlier record as a parent.
+
+        That predicts all columns together, and is the better prediction where they repeat each
+        other: what one says again then adds nothing.
         """
-        if self.contrast is None:
-            return np.zeros((lineage.generations, self.T)), np.empty((lineage.generations, 0)), None
-
-        def mean_of(columns: Sequence[int]) -> tuple[Array, Array]:
-            assert self.contrast is not None
-            links = lineage.log_links(self.contrast, background, columns)
-            return log_means_and_shares(links, self.contrast.child, self.T)
-
-        like, shares = mean_of(lineage.joint)
-        if not lineage.in_full:
-            return like, shares, None
-        met, met_shares = mean_of(lineage.in_full)
-        return like - met, shares, met_shares
+        lineage = point.lineage
+        if not lineage.contrasted or lineage.backgrounds is None:
+            return point.gain
+        if self._earlier is None:
+            self._earlier = earlier_pairs(lineage, self.values, self.edges.groups, self.rows)
+        any_parent = lineage.log_any_parent(self.background(lineage), self._earlier)
+        return point.gain - max(0.0, any_parent - self._less(lineage))
 
     def at_params(
         self, start: Lineage, theta: Array, centre: float, *, with_slopes: bool = True
@@ -330,7 +330,7 @@ class Problem:
         choosing its parent independently, from every point of its grid.
         """
         log_root = self.first_log_root(lineage)
-        waits = lineage.log_waits(self.pairs, lineage.compared(self.values))
+        waits = lineage.log_waits(self.pairs, self.background(lineage))
         bare = IndependentChoices(self.child, waits, self._roots_of(np.full(self.T, log_root)))
         for c in lineage.used:
             kernel = lineage.kernels[c]
@@ -342,8 +342,7 @@ class Problem:
             for variant in kernel.variants():
                 for params in variant.start_grid():
                     moved = variant.with_params(params)
-                    trial = _with_column(lineage, c, moved, share)
-                    logs = self._log_alone(trial, c)
+                    logs = self._log_alone(_with_column(lineage, c, moved, share), c)
                     for share in shares:
                         gain = self._gain_alone(*logs, share, waits, log_root) - bare.log_z
                         tried.append(
@@ -360,13 +359,16 @@ class Problem:
         return np.where(allowed, log_root, -np.inf)
 
     def _log_alone(self, lineage: Lineage, c: int) -> tuple[Array, Array]:
-        """Return log p of one column along each edge (E,), and of each record by itself (T,)."""
-        kernel, stretches = lineage.kernels[c], self.pairs.stretches
-        parts = [kernel.log_steps(s.columns[c], 1, s.elapsed) for s in stretches]
-        alone = kernel.log_alone(self.values[c])
-        if self.contrast is not None and c in lineage.contrasted:
-            links = lineage._log_kernels(self.contrast, c)[:1]
-            alone = log_means(links, self.contrast.child, self.T)[0]
+        """Return log p of one column along each edge (E,), and of each record by itself (T,).
+
+        Contrasted columns: relative to the density without a parent.
+        """
+        background = self.background(lineage)
+        parts = [
+            lineage.log_steps(self.pairs, stretch, background, c, 1)
+            for stretch in self.pairs.stretches
+        ]
+        alone = np.zeros(self.T) if background.relative[c] else background.log_alone[c]
         return np.concatenate([np.empty(0), *parts]), alone
 
     def _gain_alone(
@@ -375,10 +377,8 @@ class Problem:
         """Return log Z of one column and the dates, parents being chosen independently."""
         with np.errstate(divide="ignore"):
             both = np.logaddexp(np.log1p(-share) + follows, np.log(share) + alone[self.child])
-        weights, roots = waits + both, np.full(self.T, log_root) + alone
-        return IndependentChoices(self.child, weights, self._roots_of(roots)).log_z - float(
-            alone[self.is_sampled].sum()
-        )
+        trees = IndependentChoices(self.child, waits + both, self._roots_of(log_root + alone))
+        return trees.log_z - float(alone[self.is_sampled].sum())
 
 
 def _with_column(lineage: Lineage, c: int, kernel: Any, share: float) -> Lineage:
@@ -505,6 +505,7 @@ def _learned(
 ) -> TableFit:
     """Return the readings of a table whose kernels have started."""
     problem = problem_of(lineage, values, given, roots)
+    lineage = with_backgrounds(_with_rates(lineage, problem), values, given.groups)
     climbs = _Climbs(problem, tol, progress, checkpoint)
     waits = _first_waits(lineage, values)
     problem.independent = problem.sampled or lineage.dates is not None
@@ -517,18 +518,7 @@ def _learned(
     if any(c not in keep for c in best.lineage.optional):
         say("what each column adds")
         best = climbs.up(best.lineage, best.log_root, _ROUGH)
-    while True:
-        optional = [c for c in best.lineage.optional if c not in keep]
-        if not optional:
-            break
-        without = {c: climbs.up(best.lineage.without(c), best.log_root, _ROUGH) for c in optional}
-        gains |= {c: best.gain - point.gain for c, point in without.items()}
-        bars = {c: _LEAST_GAIN + _n_parameters(best.lineage.kernels[c]) for c in optional}
-        weakest = min(optional, key=lambda c: gains[c] - bars[c])
-        if gains[weakest] >= bars[weakest]:
-            break
-        left_out.append(weakest)
-        best = without[weakest]
+        gains, left_out = _without_gain(best, climbs, keep, float(np.log(len(waits))))
     if left_out:
         for c in left_out:
             points = [p._replace(lineage=p.lineage.without(c)) for p in points]
@@ -559,12 +549,70 @@ def _learned(
     return TableFit(readings, gains, tuple(left_out), tuple(values), weigh.siblings)
 
 
+def _with_rates(lineage: Lineage, problem: Problem) -> Lineage:
+    """Return the lineage with the rates of contacts that these and the dates show by themselves.
+
+    Other columns count beyond them. Rates that are learned beside others would be too sure: in a
+    household that meets, each makes the other look like descent.
+    """
+    met = [c for c in lineage.used if lineage.kernels[c].relative]
+    if not met or not lineage.contrasted:
+        return lineage
+    bare, problem = lineage, copy(problem)
+    for c in lineage.contrasted:
+        bare = bare.without(c)
+    problem.independent = True
+    bare = problem.started(bare)
+    found = problem.climb(bare, problem.first_log_root(bare), max_iter=_ROUGH).lineage
+    for c in met:
+        kernel = replace(found.kernels[c], fixed=True)  # type: ignore[type-var]  # a dataclass
+        lineage = _with_column(lineage, c, kernel, float(lineage.outlier_shares[c]))
+    return lineage
+
+
+def _without_gain(
+    best: Point, climbs: _Climbs, keep: Sequence[int], searched: float
+) -> tuple[dict[int, float], list[int]]:
+    """Return what each column adds, and the columns that are left out.
+
+    The weakest goes first, until none is left or all that are left add far more than they must. Of
+    all sets on the way the one that adds most beyond what its columns must add counts, unless it
+    adds less than the search among waiting times may have found by chance.
+    """
+
+    def must_add(lineage: Lineage) -> dict[int, float]:
+        optional = [c for c in lineage.optional if c not in keep]
+        return {c: _EACH_PARAMETER * _n_parameters(lineage.kernels[c]) for c in optional}
+
+    gains: dict[int, float] = {}
+    gone: list[int] = []
+    sets: list[tuple[float, list[int]]] = []
+    while True:
+        bars = must_add(best.lineage)
+        sets.append((climbs.problem.gain_over_any(best) - sum(bars.values()), list(gone)))
+        if not bars:
+            break
+        without = {c: climbs.up(best.lineage.without(c), best.log_root, _ROUGH) for c in bars}
+        over = {c: climbs.problem.gain_over_any(point) for c, point in without.items()}
+        adds = {c: climbs.problem.gain_over_any(best) - gain for c, gain in over.items()}
+        gains |= adds
+        weakest = min(bars, key=lambda c: adds[c] - bars[c])
+        if adds[weakest] > bars[weakest] + _FAR_MORE:
+            break
+        gone.append(weakest)
+        best = without[weakest]
+    if not must_add(best.lineage):  # the last set has no column that could be left out
+        sets[-1] = sets[-1][0] + _LEAST_GAIN + searched, sets[-1][1]
+    return gains, max(sets, key=lambda pair: pair[0])[1]
+
+
 def _n_parameters(kernel: ColumnKernel) -> int:
     """Return how many parameters a column adds to a fit without it.
 
-    Beside its own the share of outliers; but the rate of contacts by chance is known without.
+    The share of outliers goes with these: without it, they say nothing. The rate of contacts by
+    chance is known without any edge.
     """
-    return len(kernel.params) + (-1 if kernel.relative else 1)
+    return 1 if kernel.relative else len(kernel.params)
 
 
 class _Weights:
@@ -704,9 +752,7 @@ def problem_of(
 ) -> Problem:
     """Return the problem of the whole table, or of a sample of its records if it is large."""
     windows = windows_of(lineage, values, given, all_possible=True)
-    T = len(given.groups)
-    compared = min(T, COMPARED) if lineage.joint else 0
-    n_pairs = int(windows.sizes.sum()) + T * compared
+    n_pairs = int(windows.sizes.sum())
     if n_pairs <= _MOST_PAIRS:
         edges = all_edges(given)
         kept = in_order(lineage, values, edges.child, edges.parent)
@@ -716,7 +762,7 @@ def problem_of(
             edges._replace(child=edges.child[kept], parent=edges.parent[kept]),
             roots,
         )
-    pairs_of_one = float(windows.sizes.mean()) + compared
+    pairs_of_one = float(windows.sizes.mean())
     most = int(min(_SAMPLED, max(_LEAST_SAMPLED, _MOST_SAMPLED // max(pairs_of_one, 1.0))))
     return _sampled_problem(lineage, values, given, roots, most)
 
@@ -822,6 +868,7 @@ def column_evidence(
     columns = [c for c in range(len(values)) if c != dates]
 
     def best(lineage: Lineage, cells: Sequence[Array]) -> float:
+        lineage = with_backgrounds(lineage, cells, given.groups)
         problem = problem_of(lineage, cells, given, roots)
         problem.independent = problem.sampled or dates is not None
         start = problem.fewer(lineage, given).started(lineage)

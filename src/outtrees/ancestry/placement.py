@@ -15,6 +15,7 @@ from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import RecordsError
 from outtrees.io.tables import Table
 from outtrees.models.columns import Contacts, Drift, GroupedDrift, TransmittedSequence, Waiting
+from outtrees.models.columns.lineage import Earlier, weights_before
 from outtrees.models.columns.transmission import sequence_cells
 from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_records
@@ -86,11 +87,15 @@ def _supports(posterior: Posterior, new_values: Sequence[Array], new_groups: Ind
     result = np.zeros((n, T + 1))
     first = posterior.lineage
     pairs = first.pairs(new_values, posterior.values, child[possible], parent[possible])
-    contrast = None
-    if first.joint:
-        contrast = first.pairs(new_values, posterior.values, child[within], parent[within])
+    known = {}
+    if first.backgrounds is not None and first.dates is not None:
+        days, before = (cells[first.dates][:, 0] for cells in (new_values, posterior.values))
+        share = np.where(within, weights_before(days[child], before[parent]), 0.0)
+        some = share > 0
+        every = first.pairs(new_values, posterior.values, child[some], parent[some])
+        known = first.log_backgrounds(new_values, Earlier(every, share[some]))
     for weight, lineage, log_introduction, _ in posterior.members:
-        background = lineage.compared(new_values, contrast)
+        background = lineage.compared(new_values, known)
         table = np.full((n, T + 1), -np.inf)
         table[child[possible], parent[possible]] = lineage.log_beta(pairs, background)
         if posterior.roots == "any":

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from outtrees.ancestry.learning import Reading, Roots
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
-from outtrees.models.columns.lineage import contrast_pairs
+from outtrees.models.columns.lineage import log_backgrounds
 from outtrees.records import Column, Records
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.distribution import Consensus, Tree
@@ -94,7 +94,7 @@ class Posterior:
             for reading in self.readings
         )
         result = replace(self, readings=changed)
-        vars(result).update(pairs=self.pairs, contrast=self.contrast)  # no parameter changes them
+        vars(result).update(pairs=self.pairs, backgrounds=self.backgrounds)  # nothing changes them
         return result
 
     @cached_property
@@ -105,15 +105,13 @@ class Posterior:
     @cached_property
     def weights(self) -> EdgeWeights:
         """What the best reading weighs edges by."""
-        return EdgeWeights(self.lineage, self.values, self.edges.groups, self.contrast)
+        return EdgeWeights(self.lineage, self.values, self.edges.groups, self.backgrounds)
 
     @cached_property
-    def contrast(self) -> LineagePairs | None:
-        """The pairs of each record and those that it is compared with."""
-        lineage, rows = self.lineage, np.arange(len(self.records))
-        if not lineage.joint:
-            return None
-        return contrast_pairs(lineage, self.values, self.edges.groups, rows)
+    def backgrounds(self) -> dict[int, tuple[Array, Array]]:
+        """The densities of contrasted columns without a parent, which no parameter changes."""
+        rows = np.arange(len(self.records))
+        return log_backgrounds(self.lineage, self.values, self.edges.groups, rows)
 
     @cached_property
     def log_weight(self) -> Array:
@@ -157,7 +155,7 @@ class Posterior:
             return self.best_trees
         parts = []
         for member in self.members:
-            found = EdgeWeights(member.lineage, self.values, self.edges.groups, self.contrast)
+            found = EdgeWeights(member.lineage, self.values, self.edges.groups, self.backgrounds)
             log_weight = found.log_beta_pairs(self.pairs)
             plan = self.best_trees.plan
             parts.append(self._trees(log_weight, found.log_root, member.log_introduction, plan))

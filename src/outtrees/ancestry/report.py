@@ -396,11 +396,11 @@ def missing_links(posterior: Posterior) -> float:
     """
     K, lineage = posterior.lineage.generations, posterior.lineage
     longer = replace(lineage, generations=K + 1, step_weights=np.append(lineage.step_weights, 0.0))
-    background = longer.compared(posterior.values, posterior.weights.background.contrast)
+    background = longer.compared(posterior.values, posterior.weights.known)
     pairs, T = posterior.pairs, len(posterior.records)
     dates = [] if lineage.dates is None else [lineage.dates]
     waits = longer.log_links(pairs, background, dates)
-    links = longer.log_links(pairs, background) - longer.log_likeness(background)[:, pairs.child]
+    links = longer.log_links(pairs, background)
     with np.errstate(divide="ignore"):
         log_w = np.log(lineage.step_weights)[:, None]
     now, now_wait = logsumexp(links[:K] + log_w, axis=0), logsumexp(waits[:K] + log_w, axis=0)

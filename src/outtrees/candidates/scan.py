@@ -124,7 +124,7 @@ class Scanner:
         ]
         if upper:
             quick = [q._replace(unread=0.0) if isinstance(q, Sites) else q for q in quick]
-        two = [self._two(c, alone[0]) for c, alone in enumerate(weights.background.log_alone)]
+        two = [self._two(c, alone) for c, alone in enumerate(weights.background.log_alone)]
         for q, ways in zip(quick, two, strict=True):
             if isinstance(q, Metric):
                 ways[:, 0] += q.shift

@@ -63,6 +63,7 @@ CLASSES: dict[str, str] = {
     "Drift": "outtrees.models.place",
     "GivenWeights": "outtrees.models.columns.matrices",
     "GroupedDrift": "outtrees.models.place",
+    "Alone": "outtrees.models.columns.lineage",
     "Lineage": "outtrees.models.columns.lineage",
     "Reading": "outtrees.ancestry.learning",
     "PossibleEdges": "outtrees.candidates.edges",

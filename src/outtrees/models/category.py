@@ -21,7 +21,7 @@ from scipy.special import digamma, expit, gammaln, logit, logsumexp, softmax, xl
 from outtrees._common.arguments import check_number, check_option
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
-from outtrees.models.column import ShareKernel
+from outtrees.models.column import CellPairs, ShareKernel
 from outtrees.models.edges import Ints
 from outtrees.models.posterior import Posterior
 from outtrees.models.quick import Match
@@ -490,6 +490,7 @@ class Sticky(ShareKernel):
     """
 
     _share = "stickiness"
+    from_background = True
     levels: tuple[str, ...] = ()
     prior_strength: float = 1.0
     target: str = "marginal"
@@ -516,6 +517,42 @@ class Sticky(ShareKernel):
 
     def _log_cell(self, x: Array) -> Array:
         return np.log(self.marginal)[x[:, 0].astype(np.intp)]
+
+    def background_grid(self) -> list[Self]:
+        """Return the kernel that keeps a value: with it, a background counts values."""
+        return [replace(self, stickiness=1 - 1e-9)]
+
+    def log_base(self, values: Array) -> Array:
+        """Return the log-density of values of which none has been seen (n,), 0 where missing."""
+        return np.where(np.isnan(values[:, 0]), 0.0, -np.log(len(self.levels)))
+
+    def _same(self, pairs: CellPairs) -> Array:
+        """Return which edges join equal values (E,), 0 or 1."""
+        a, b = pairs.cells.T
+        return np.append(a == b, False)[pairs.place].astype(np.float64)
+
+    def log_relative(
+        self, pairs: CellPairs, k: int, elapsed: Array | None, log_alone: Array
+    ) -> Array:
+        """Return log [s^k·[a = b] / g + 1 − s^k]: a changed value is drawn from g.
+
+        The marginal would know how often each value will come; what it is compared with does not.
+        """
+        kept = self.stickiness**k
+        logs = np.log(kept * self._same(pairs) * np.exp(-log_alone) + (1 - kept))
+        return np.where(pairs.place >= 0, logs, 0.0)
+
+    def slopes_relative(
+        self, pairs: CellPairs, weights: Array, elapsed: Array | None, log_alone: Array
+    ) -> Array:
+        """Return ∂/∂params of Σ weights · log_relative (1,)."""
+        over = self._same(pairs) * np.exp(-log_alone) - 1
+        over[pairs.place < 0] = 0.0
+        slope = 0.0
+        for k, w in enumerate(weights, start=1):
+            kept = self.stickiness**k
+            slope += k * kept * float(w @ (over / (kept * over + 1)))
+        return np.array([slope * (1 - self.stickiness)])
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return the parents' categories, changed with probability 1 − s^k."""

@@ -52,6 +52,9 @@ class ColumnKernel(ABC):
 
     # Whether only likeness to the parent beyond that to all records counts; see `Lineage`.
     contrasted: ClassVar[bool] = True
+    # Whether, contrasted, a cell that changes is drawn from the background: there are no other
+    # outliers then.
+    from_background: ClassVar[bool] = False
     # Whether the parameters are those of the column of dates; see `TransmittedSequence`.
     follows_dates: ClassVar[bool] = False
     # Whether `log_steps` are ratios to pairs without descent: there are then no outliers, and
@@ -74,9 +77,29 @@ class ColumnKernel(ABC):
     def log_alone(self, values: Array) -> Array:
         """Return the log-density of cells without a parent (n,): of roots, and of outliers."""
 
+    # What contrasted kernels are compared with; see `Lineage`.
+
     def unknown_parents(self, pairs: Any) -> NDArray[np.bool_]:
         """Return which edges join a known child to a parent whose cell is unknown (E,)."""
         raise NotImplementedError  # by kernels that are not contrasted
+
+    def background_grid(self) -> Sequence[Self]:
+        """Return the kernels about earlier records among which a background is chosen."""
+        return [v.with_params(params) for v in self.variants() for params in v.start_grid()]
+
+    def log_base(self, values: Array) -> Array:
+        """Return the log-density of cells that no other record tells anything about (n,)."""
+        return self.log_alone(values)
+
+    def log_relative(self, pairs: Any, k: int, elapsed: Array | None, log_alone: Array) -> Array:
+        """Return `log_steps` less the log-density of each child's cell without a parent (E,)."""
+        return self.log_steps(pairs, k, elapsed) - log_alone
+
+    def slopes_relative(
+        self, pairs: Any, weights: Array, elapsed: Array | None, log_alone: Array
+    ) -> Array:
+        """Return ∂/∂params of Σ weights · log_relative (P,); weights (K, E)."""
+        return self.slopes(pairs, weights, elapsed)
 
     def between(self, children: Array, parents: Array) -> Callable[[Index, Index], Any]:
         """Return the function of child and parent that `pairs` is for these cells.

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from lineages import ALL_KINDS, random_table
+from oracles.edge_weights import slow_weights
 from outtrees.models.columns import (
     Distances,
     Drift,
@@ -17,7 +18,12 @@ from outtrees.models.columns import (
     Substitution,
     Waiting,
 )
-from outtrees.models.columns.lineage import contrast_pairs, log_means, sample_by_cells
+from outtrees.models.columns.lineage import (
+    earlier_pairs,
+    log_backgrounds,
+    sample_by_cells,
+    with_backgrounds,
+)
 
 from .conftest import assert_near, assert_slopes_agree, dates, richardson
 
@@ -25,7 +31,8 @@ from .conftest import assert_near, assert_slopes_agree, dates, richardson
 def away_from_start(lineage, values, seed=0):
     """Return the lineage with parameters that no start has."""
     rng = np.random.default_rng(seed)
-    lineage = lineage.start(values)
+    groups = np.zeros(len(values[0]), dtype=np.intp)
+    lineage = with_backgrounds(lineage.start(values), values, groups)
     shares = np.where(lineage.outlier_shares > 0, rng.uniform(0.05, 0.4, len(values)), 0.0)
     kernels = [
         k.with_params(k.params + rng.normal(size=len(k.params)) / 3) for k in lineage.kernels
@@ -55,114 +62,27 @@ def everything(T):
 
 
 def compared(lineage, values, groups=None, remember=False):
-    """Return the background of a table, its contrast and all."""
+    """Return the background of a table."""
     groups = np.zeros(len(values[0]), dtype=np.intp) if groups is None else groups
-    contrast = None
-    if lineage.contrasted:
-        contrast = contrast_pairs(lineage, values, groups, np.arange(len(groups)))
-    return lineage.compared(values, contrast, remember=remember)
-
-
-class PlainLineage:
-    """The formulas of `Lineage`, edge by edge, from the densities of single columns."""
-
-    def __init__(self, lineage, values, groups):
-        self.lineage, self.values, self.groups = lineage, values, groups
-        T, C, K = len(groups), len(values), lineage.generations
-        self.T, self.C, self.K = T, C, K
-        child, parent = everything(T)
-        elapsed = None
-        if isinstance(lineage.kernels[-1], Waiting):
-            elapsed = Waiting.elapsed(values[-1], values[-1], child, parent)
-        self.p = np.full((C, K, T, T), np.nan)
-        for c, kernel in enumerate(lineage.kernels):
-            pairs = kernel.pairs(values[c], values[c], child, parent)
-            for k in range(K):
-                self.p[c, k, child, parent] = np.exp(kernel.log_steps(pairs, k + 1, elapsed))
-        self.alone = [
-            np.exp(kernel.log_alone(v)) for kernel, v in zip(lineage.kernels, values, strict=True)
-        ]
-        self.left_out = [c for c in range(C) if lineage.outlier_shares[c] == 1]
-        dated = isinstance(lineage.kernels[-1], Waiting)
-        apart = (Waiting, Substitution, GivenWeights)
-        self.contrasted = [
-            c
-            for c, kernel in enumerate(lineage.kernels)
-            if dated and not isinstance(kernel, apart) and c not in self.left_out
-        ]
-
-    def silent(self, c, u, v):
-        """Whether the parent's cell is unknown, and the child's is not."""
-        kernel = self.lineage.kernels[c]
-        if isinstance(kernel, Distances):
-            return bool(np.isnan(kernel.matrix[u, v]))
-        cells = self.values[c]
-        return bool(np.isnan(cells[v]).any() and not np.isnan(cells[u]).any())
-
-    def others(self, u):
-        return [w for w in range(self.T) if w != u and self.groups[w] == self.groups[u]]
-
-    def background(self, c, k, u):
-        """Return g_c(x_u): the mean over other records whose cell is known."""
-        found = [self.p[c, k, u, w] for w in self.others(u) if not self.silent(c, u, w)]
-        return sum(found) / len(found) if found else None
-
-    def ratio(self, c, k, u, v):
-        """Return [(1 − ε) p + ε g] / g of a contrasted column, 1 where the parent is silent."""
-        share, g = self.lineage.outlier_shares[c], self.background(c, k, u)
-        if self.silent(c, u, v):
-            return 1.0
-        return ((1 - share) * self.p[c, k, u, v] + share * g) / g
-
-    def log_beta(self, u, v):
-        lineage, total = self.lineage, 0.0
-        power = np.ones(self.C) if lineage.exponents is None else lineage.exponents
-        for k in range(self.K):
-            product = float(lineage.step_weights[k])
-            for c in range(self.C):
-                if c in self.left_out:
-                    continue
-                share = lineage.outlier_shares[c]
-                if c in self.contrasted:
-                    product *= self.ratio(c, k, u, v) ** power[c]
-                else:
-                    either = (1 - share) * self.p[c, k, u, v] + share * self.alone[c][u]
-                    product *= either ** power[c]
-            likeness = [
-                np.prod([self.ratio(c, k, u, w) for c in self.contrasted]) for w in self.others(u)
-            ]
-            total += product / np.mean(likeness) if likeness else product
-        with np.errstate(divide="ignore"):
-            return float(np.log(total))
-
-    def log_root(self, u):
-        power = np.ones(self.C) if self.lineage.exponents is None else self.lineage.exponents
-        return sum(
-            power[c] * np.log(self.alone[c][u])
-            for c in range(self.C)
-            if c not in self.contrasted
-            and c not in self.left_out
-            and not isinstance(self.lineage.kernels[c], Waiting)
-        )
+    known = log_backgrounds(lineage, values, groups, np.arange(len(groups)))
+    return lineage.compared(values, known, remember=remember)
 
 
 def assert_formula(lineage, values, groups=None):
     T = len(values[0])
     groups = np.zeros(T, dtype=np.intp) if groups is None else groups
-    plain, weights = PlainLineage(lineage, values, groups), EdgeWeights(lineage, values, groups)
-    assert list(lineage.contrasted) == plain.contrasted
+    slow, weights = slow_weights(lineage, values, groups), EdgeWeights(lineage, values, groups)
     child, parent = everything(T)
     within = groups[child] == groups[parent]
     child, parent = child[within], parent[within]
-    right = [plain.log_beta(u, v) for u, v in zip(child, parent, strict=True)]
+    right = slow.log_beta[child, parent]
     np.testing.assert_allclose(weights.log_beta(child, parent), right, rtol=1e-9, atol=1e-9)
     pairs = lineage.pairs(values, values, child, parent)
     np.testing.assert_allclose(weights.log_beta_pairs(pairs), right, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(
         lineage.log_beta(pairs, weights.background), right, rtol=1e-9, atol=1e-9
     )
-    right = [plain.log_root(u) for u in range(T)]
-    np.testing.assert_allclose(weights.log_root, right, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(weights.log_root, slow.log_root, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("generations", [1, 2, 3])
@@ -178,13 +98,13 @@ def test_log_beta_is_the_formula_written_out(generations, strict, background, da
 
 def test_the_formula_test_can_fail():
     lineage, values = table(1, 2)
-    groups = np.zeros(8, dtype=np.intp)
-    plain, weights = PlainLineage(lineage, values, groups), EdgeWeights(lineage, values, groups)
-    plain.contrasted = plain.contrasted[1:]
+    moved = [a and a._replace(first=5 * a.first) for a in lineage.backgrounds]
+    other = replace(lineage, backgrounds=tuple(moved))
+    slow = slow_weights(other, values).log_beta
     child, parent = everything(8)
-    right = np.array([plain.log_beta(u, v) for u, v in zip(child, parent, strict=True)])
-    known = np.isfinite(right)
-    assert abs(weights.log_beta(child, parent)[known] - right[known]).max() > 0.1
+    found = EdgeWeights(lineage, values, np.zeros(8, dtype=np.intp)).log_beta(child, parent)
+    known = np.isfinite(found)
+    assert abs(found[known] - slow[child, parent][known]).max() > 0.1
 
 
 @pytest.mark.parametrize("generations", [1, 2])
@@ -210,6 +130,7 @@ def test_the_formula_with_groups_and_columns_left_out():
         lineage,
         kernels=tuple(lineage.kernels[c] for c in kept),
         outlier_shares=lineage.outlier_shares[kept],
+        backgrounds=tuple(lineage.backgrounds[c] for c in kept),
     )
     some = [values[c] for c in kept]
     child, parent = everything(8)
@@ -296,8 +217,8 @@ def test_slopes_of_some_columns_and_of_those_compared_are_differences():
     for pairs, columns in (
         (lineage.pairs(values, values, *everything(7)), [lineage.dates]),
         (lineage.pairs(values, values, *everything(7)), [0, 4]),
-        (background.contrast, lineage.contrasted),
-        (background.contrast, [0, ALL_KINDS.index("sequence")]),
+        (lineage.pairs(values, values, *everything(7)), lineage.contrasted),
+        (lineage.pairs(values, values, *everything(7)), [0, ALL_KINDS.index("sequence")]),
     ):
         weights = signed_weights(lineage, pairs, background, 2, columns)
 
@@ -308,18 +229,6 @@ def test_slopes_of_some_columns_and_of_those_compared_are_differences():
 
         found = lineage.slopes(pairs, weights, background, columns)
         assert_slopes_agree(found, value, lineage.params, tol=2e-6)
-
-
-def test_slopes_of_both_lists_are_those_of_one_and_the_other():
-    lineage, values = table(7, 2, T=7)
-    background = compared(lineage, values, remember=True)
-    pairs, contrast = lineage.pairs(values, values, *everything(7)), background.contrast
-    weights = signed_weights(lineage, pairs, background, 2)
-    more = signed_weights(lineage, contrast, background, 3, lineage.contrasted)
-    one = lineage.slopes(pairs, weights, background)
-    other = lineage.slopes(contrast, more, background, lineage.contrasted)
-    both = lineage.slopes(pairs, weights, background, contrast_weights=more)
-    np.testing.assert_allclose(both, one + other, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("generations", [1, 2])
@@ -390,12 +299,46 @@ def test_parameters_lead_back_to_the_lineage(generations):
     assert again.step_weights.sum() == pytest.approx(1.0)
 
 
-def test_means_of_logs():
-    """What is impossible counts as 0, what is unknown (NaN) does not count."""
-    values = np.array([[0.0, 1.0, -np.inf, np.nan, -800.0, -801.0, np.nan, -np.inf]])
-    found = log_means(values, np.array([0, 0, 0, 0, 1, 1, 2, 3]), 5)
-    right = [np.log((1 + np.e) / 3), -800 + np.log((1 + np.exp(-1)) / 2), 0.0, 0.0, 0.0]
-    np.testing.assert_allclose(found[0], right, rtol=1e-12)
+def test_a_background_predicts_cells_from_those_before():
+    """It finds the width of towns, sees no later record, and does not depend on the rows' order."""
+    rng = np.random.default_rng(1)
+    T, towns = 120, rng.uniform(0, 100, (5, 2))
+    days = np.sort(rng.integers(0, 60, T)).astype(float)
+    place = towns[rng.integers(5, size=T)] + rng.normal(size=(T, 2))
+    values = [place, np.column_stack([days, days, 0 * days, 0 * days])]
+    groups, rows = np.zeros(T, dtype=np.intp), np.arange(T)
+    lineage = Lineage([Drift(offset=False), Waiting(mean=5.0, sd=2.0)]).start(values)
+    lineage = with_backgrounds(lineage, values, groups)
+    spread = np.sqrt(np.diag(lineage.backgrounds[0].kernel.cov))
+    # Records of one town are √2 apart; the first few of a town are not yet a density.
+    assert ((spread > 0.6) & (spread < 1.7)).all()
+    found = log_backgrounds(lineage, values, groups, rows)[0]
+    order = rng.permutation(T)
+    mixed = log_backgrounds(lineage, [v[order] for v in values], groups, rows)[0]
+    for whole, part in zip(found, mixed, strict=True):
+        np.testing.assert_allclose(part, whole[order], rtol=1e-9)
+    early = days < 30
+    first = log_backgrounds(lineage, [v[early] for v in values], groups[early], rows[early])[0]
+    np.testing.assert_allclose(first[0], found[0][early], rtol=1e-9)
+    # A mean log-density that a mixture of the five towns has itself, but for what is learned.
+    truth = np.exp(-0.5 * ((place[:, None] - towns) ** 2).sum(axis=2)).mean(axis=1) / (2 * np.pi)
+    told = found[0] + found[1]
+    assert told[60:].mean() > np.log(truth[60:]).mean() - 0.5
+
+
+def test_records_are_compared_with_the_nearest_before_them():
+    T = 5000
+    days = np.arange(float(T))
+    values = [days[:, None], np.column_stack([days, days, 0 * days, 0 * days])]
+    lineage = Lineage([Drift(), Waiting(mean=5.0, sd=2.0)]).start(values)
+    groups = np.zeros(T, dtype=np.intp)
+    pairs, weight, _ = earlier_pairs(lineage, values, groups, np.array([0, 3, 4999]))
+    assert (pairs.parent < pairs.child).all()
+    assert (weight == 1).all()
+    assert np.bincount(pairs.child)[[0, 3]].tolist() == [0, 3]
+    last = pairs.parent[pairs.child == 4999]
+    assert 3500 < len(last) <= 4000
+    assert last.min() >= 999
 
 
 def test_a_sample_of_records_depends_on_their_cells_only():

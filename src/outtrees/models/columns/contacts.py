@@ -61,6 +61,7 @@ class Contacts(ColumnKernel):
     _: KW_ONLY
     rate: float = 0.5  # λ
     share: float = 0.5  # s
+    fixed: bool = False  # whether both stay as they are
 
     def start(self, values: Array) -> Self:
         """Return the kernel with the rate of all pairs, and a share of one half."""
@@ -116,15 +117,20 @@ class Contacts(ColumnKernel):
 
     def slopes_common(self) -> Array:
         """Return ∂/∂params of `log_common` (2,)."""
-        return np.array([self.n_met - self.n_pairs * self.rate, 0.0])
+        return self._learned(self.n_met - self.n_pairs * self.rate, 0.0)
+
+    def _learned(self, by_rate: float, by_share: float) -> Array:
+        return np.empty(0) if self.fixed else np.array([by_rate, by_share])
 
     @property
     def params(self) -> Array:
         """The logits of the rate and of the share."""
-        return np.array([logit(self.rate), logit(self.share)])
+        return self._learned(logit(self.rate), logit(self.share))
 
     def with_params(self, params: Array) -> Self:
         """Return the kernel with this rate and share."""
+        if self.fixed:
+            return self
         rate, share = (share_of(float(value)) for value in params)
         return replace(self, rate=rate, share=share)
 
@@ -136,7 +142,7 @@ class Contacts(ColumnKernel):
         rate, share, reported = self.rate, self.share, self.reported
         by_rate = met * (1 - rate) * ((1 - share) * rate / reported - 1)
         by_share = met * (1 - rate) * share * (1 - share) / reported - without * share
-        return np.array([by_rate, by_share])
+        return self._learned(by_rate, by_share)
 
     def start_grid(self) -> list[Array]:
         """Return the rate of all pairs, with few or many contacts of true pairs."""
@@ -152,7 +158,7 @@ class Contacts(ColumnKernel):
 
     def priors(self) -> list[Prior]:
         """Return those of the rate, half a pair with and without a contact, and of the share."""
-        return [LogitBeta(_PSEUDO, _PSEUDO), Normal(0.0, _SPREAD)]
+        return [] if self.fixed else [LogitBeta(_PSEUDO, _PSEUDO), Normal(0.0, _SPREAD)]
 
     def quantities(self) -> list[Quantity]:
         """Return how often true pairs and others have a contact."""

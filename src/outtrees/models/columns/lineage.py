@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from outtrees._common.types import Array
@@ -20,9 +22,13 @@ from outtrees.models.priors import LogitBeta, log_dirichlet
 _CELLS_OF_AN_EDGE = 4
 # Pseudo-links that are outliers, and that are not. A contrasted column may say nothing at all; the
 # cells of others are wrong now and then.
-_OUTLIERS_CONTRASTED, _OUTLIERS = LogitBeta(0.5, 0.5), LogitBeta(0.2, 99.8)
+_OUTLIERS_CONTRASTED, _OUTLIERS = LogitBeta(0.3, 1.7), LogitBeta(0.2, 99.8)
 _FIRST_CONTRASTED, _FIRST = 0.2, 0.002  # shares of outliers with which a fit starts
 _LARGEST_LOG = 600.0  # its exponential, times a few records, is a double
+# Cells that follow no earlier one: their share, and how many records begin with such cells.
+_ALWAYS, _FIRST_FEW = (0.003, 0.03, 0.1, 0.2, 0.4, 0.97), (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+_FARTHEST = 5.0  # no parameter of a background moves further than this from its start
+_POLISHING = 20  # steps in which a background's kernel is fitted
 
 
 class Stretch(NamedTuple):
@@ -46,12 +52,39 @@ class LineagePairs(NamedTuple):
     parent: Index  # (E,)
 
 
+class Earlier(NamedTuple):
+    """Pairs of each record and the records before it."""
+
+    pairs: LineagePairs
+    weight: Array  # (E',), 1, or 1/2 where dates do not tell which of the two came first
+    met: Any = 1.0  # (E',), the ratio of their contacts, if any are known
+
+
+class Alone(NamedTuple):
+    """The density of a contrasted column without a parent, beside the records before.
+
+    Of contacts: their ratio, by which these records count.
+    """
+
+    kernel: ColumnKernel  # about each of these
+    always: float  # share of cells that follow none of them
+    first: float  # how many of these there are beside, at first
+
+    def new(self, number: Array) -> Array:
+        """Return the share of cells that follow none of so many earlier ones (n,)."""
+        return self.always + (1 - self.always) * self.first / (self.first + number)
+
+    def log_density(self, log_base: Array, near: Array, number: Array) -> Array:
+        """Return log ĝ (n,) by the log-density of any cell and the mean about earlier ones."""
+        new = self.new(number)
+        return log_base + np.log(new + (1 - new) * near)
+
+
 class Background(NamedTuple):
     """Densities without a parent, for the present parameters."""
 
-    log_alone: tuple[Array, ...]  # (K, n) for each column
-    contrast: LineagePairs | None  # of each record and those that it is compared with
-    shares: tuple[Array | None, ...]  # (K, E') of each such pair in its record's mean
+    log_alone: tuple[Array, ...]  # (n,) for each column
+    relative: tuple[bool, ...]  # whether only likeness beyond it counts
     # What was computed already, by list, stretch, column and links.
     known: dict[tuple[int, int, int, int], Any] | None
 
@@ -68,19 +101,25 @@ class Lineage:
     follow the tree at all is recognised by ε_c near 1.
 
     Where a table has dates, likeness to the parent counts only as far as it goes beyond likeness to
-    all records. With w over all other records,
+    all earlier records. With w over the records before u, and h_c a kernel that is chosen
+    beforehand (`with_backgrounds`),
 
-        g_c(x_u) = mean_w p_c(x_u | x_w)    and the weight of an edge is
-        Σ_k w_k f_k(u, v) q_k(u, v) / mean_w q_k(u, w),
+        ĝ_c(x_u) = b_c h_c(x_u) + (1 − b_c) mean_w h_c(x_u | x_w),
+        g_c(x_u) = [h_c(x_u) + ĝ_c(x_u)] / 2    and the weight of an edge is
+        Σ_k w_k f_k(u, v) q_k(u, v) / Π_c g_c(x_u),
 
-    f_k being the waiting time's probability. The first mean is a leave-one-out kernel density of
-    the column at its own learned resolution, as flexible as the parents are. The second is one of
-    all these columns together. Without them, towns, families and columns that repeat each other
-    make near records look like parents, because parents would serve as a density estimate.
-    Where contacts are known, their ratio r(u, v) counts in full (`Contacts`), and the second mean
-    is Σ_w r(u, w) q_k(u, w) / Σ_w r(u, w): likeness beyond that to all who met u as much as v did.
-    Sequences and given weights are not contrasted in this way. Without dates nothing but the
-    tree's form could tell parents from others; there q_k is a density, and g_c the column's own.
+    f_k being the waiting time's probability. ĝ_c predicts a cell from all cells before it, as
+    flexibly as parents do, so that towns and families do not make near records look like parents:
+    these would serve as a density estimate otherwise. Only cells before u enter, so that
+    Π_u ĝ_c(x_u) is a probability of the whole column, as that of any tree is, and the two can be
+    compared. (With the cells after u, ĝ_c would see the children of u, and be preferred to the
+    truth.) What a column gains is counted against it. The share b_c of new cells falls with the
+    number of w. Cells of roots and outliers come from ĝ_c or from anywhere, with equal chances.
+
+    Sequences, contacts and given weights are not contrasted in this way; where contacts are known,
+    w counts by their ratio r(u, w) in the mean, so that likeness counts beyond that to all who met
+    u as much as v did. Without dates nothing but the tree's form could tell parents from others;
+    there q_k is a density, and g_c the column's own.
 
     Once fitted, a column may count with another exponent: its factor [...]^λ_c. Such weights are
     not densities, and no fit uses them; see `outtrees.ancestry.calibration`.
@@ -101,6 +140,7 @@ class Lineage:
     step_weights: Any = field(default=None, repr=False)  # (K,)
     outlier_shares: Any = field(default=None, repr=False)  # (C,), ε; 1: the column is left out
     exponents: Any = field(default=None, repr=False)  # (C,), λ; None: 1 for all
+    backgrounds: Any = field(default=None, repr=False)  # (C,) of `Alone`, or None
 
     def start(self, values: Sequence[Array]) -> Self:
         """Return the lineage with starting parameters for columns of cells (T, D_c)."""
@@ -113,10 +153,16 @@ class Lineage:
         dated = any(isinstance(kernel, Waiting) for kernel in kernels)
         shares = np.zeros(len(kernels))
         for c, kernel in enumerate(kernels):
-            if self._has_background(kernel):
-                shares[c] = _FIRST_CONTRASTED if dated and kernel.contrasted else _FIRST
+            compared = dated and kernel.contrasted
+            if self._has_background(kernel) and not (compared and kernel.from_background):
+                shares[c] = _FIRST_CONTRASTED if compared else _FIRST
         return replace(
-            self, kernels=kernels, step_weights=weights, outlier_shares=shares, exponents=None
+            self,
+            kernels=kernels,
+            step_weights=weights,
+            outlier_shares=shares,
+            exponents=None,
+            backgrounds=None,
         )
 
     def _has_background(self, kernel: ColumnKernel) -> bool:
@@ -149,25 +195,9 @@ class Lineage:
     @property
     def optional(self) -> tuple[int, ...]:
         """The columns that can do without: contrasted ones, and ratios such as contacts."""
-        return tuple(sorted({*self.contrasted, *self._ratios}))
-
-    @property
-    def _ratios(self) -> list[int]:
-        return [c for c in self.used if self.kernels[c].relative]
-
-    @property
-    def joint(self) -> tuple[int, ...]:
-        """The columns in which each record is compared with all others at once.
-
-        Contrasted columns, and contacts beside them: a household's members are alike, and they
-        meet, so one is evidence only beyond the other. Contacts by themselves need no comparison.
-        """
-        return self.optional if self.contrasted else ()
-
-    @property
-    def in_full(self) -> list[int]:
-        """The columns of contacts beside contrasted ones, which count given these."""
-        return self._ratios if self.contrasted else []
+        return tuple(
+            sorted({*self.contrasted, *(c for c in self.used if self.kernels[c].relative)})
+        )
 
     @property
     def used(self) -> tuple[int, ...]:
@@ -212,75 +242,186 @@ class Lineage:
     def compared(
         self,
         values: Sequence[Array],
-        contrast: LineagePairs | None = None,
+        backgrounds: Mapping[int, tuple[Array, Array]] | None = None,
         *,
         remember: bool = False,
     ) -> Background:
         """Return the densities without a parent of the cells (n, D_c) of some records.
 
-        `contrast` holds the pairs of each of these records and those that it is compared with.
-        With `remember`, log-probabilities are kept for whoever asks again with this background,
-        which takes memory for columns × links × edges.
+        `backgrounds` are those of the contrasted columns (`log_backgrounds`). With `remember`,
+        log-probabilities are kept for whoever asks again with this background, which takes memory
+        for columns × links × edges.
         """
-        known: dict[tuple[int, int, int, int], Any] | None = {} if remember else None
-        K = self.generations
-        alone: list[Array] = []
-        shares: list[Array | None] = []
-        for c, (kernel, cells) in enumerate(zip(self.kernels, values, strict=True)):
-            if contrast is None or c not in self.contrasted:
-                alone.append(np.tile(kernel.log_alone(cells), (K, 1)))
-                shares.append(None)
-                continue
-            means, parts = log_means_and_shares(
-                self._log_kernels(contrast, c, known), contrast.child, len(cells)
-            )
-            alone.append(means)
-            shares.append(parts)
-        return Background(tuple(alone), contrast, tuple(shares), known)
+        given = backgrounds or {}
+        columns = enumerate(zip(self.kernels, values, strict=True))
+        alone = tuple(
+            given[c][0] if c in given else kernel.log_alone(x) for c, (kernel, x) in columns
+        )
+        relative = tuple(c in given for c in range(len(self.kernels)))
+        return Background(alone, relative, {} if remember else None)
 
-    def _log_steps(
-        self,
-        pairs: LineagePairs,
-        stretch: Stretch,
-        c: int,
-        k: int,
-        known: dict[tuple[int, int, int, int], Any] | None,
-    ) -> Array:
-        """Return log p_c(child | parent) at k links (n,), from memory if it is there."""
-        key = id(pairs), stretch.rows.start, c, k
-        if known is not None and key in known:
-            return np.asarray(known[key])
-        found = self.kernels[c].log_steps(stretch.columns[c], k, stretch.elapsed)
-        if known is not None:
-            known[key] = found
+    def log_backgrounds(
+        self, values: Sequence[Array], earlier: Earlier
+    ) -> dict[int, tuple[Array, Array]]:
+        """Return log g_c, and how much less it is than log ĝ_c (n,) each, of contrasted columns.
+
+        No parameter that is learned changes them.
+        """
+        found = {}
+        earlier = self._by_contacts(earlier, self.backgrounds)
+        for c in self.contrasted:
+            alone = self.backgrounds[c]
+            if alone is None:  # left out when backgrounds were chosen
+                continue
+            base = alone.kernel.log_base(values[c])
+            log_g = alone.log_density(base, *self._near(earlier, c, alone.kernel, base))
+            either = np.logaddexp(base, log_g) - np.log(2.0)
+            found[c] = either, log_g - either
         return found
 
-    def _log_kernel(
+    def with_backgrounds(self, values: Sequence[Array], earlier: Earlier) -> Self:
+        """Return the lineage with the backgrounds that predict cells best from those before.
+
+        Of each contrasted column: the kernel of its kind, fitted from the best of several starts,
+        and the share of cells that follow none before.
+        """
+        found: list[Alone | None] = [
+            Alone(kernel, 0.0, 0.0) if kernel.relative else None for kernel in self.kernels
+        ]
+        earlier = self._by_contacts(earlier, found)
+        for c in self.contrasted:
+            grid = self.kernels[c].background_grid()
+            best = max(
+                (self._with_shares(values, earlier, c, kernel) for kernel in grid), key=_first
+            )
+            if len(best[1].kernel.params):
+                kernel = self._polished(values, earlier, c, best[1])
+                best = max(best, self._with_shares(values, earlier, c, kernel), key=_first)
+            found[c] = best[1]
+        return replace(self, backgrounds=tuple(found))
+
+    def log_any_parent(self, background: Background, earlier: Earlier) -> float:
+        """Return log Π_u of Σ q(u, w) / g(u) over all w before u alike, or none of them.
+
+        At one link, relative to the background; the share of records that follow none before is
+        the best of several.
+        """
+        pairs = earlier.pairs
+        met = [c for c in self.used if self.kernels[c].relative]
+        one = replace(self, generations=1, exponents=None)
+        weight = earlier.weight * np.exp(one.log_links(pairs, background, met)[0])
+        logs = one.log_links(pairs, background, self.contrasted)[0]
+        n, rows = len(background.log_alone[0]), np.unique(pairs.child)
+        total = np.bincount(pairs.child, weight, minlength=n)[rows]
+        near = np.bincount(pairs.child, weight * np.exp(logs), minlength=n)[rows] / total
+        number = np.bincount(pairs.child, earlier.weight, minlength=n)[rows].astype(float)
+        shares = [
+            Alone(self.kernels[0], *both).new(number) for both in product(_ALWAYS, _FIRST_FEW)
+        ]
+        return max(float(np.log(new + (1 - new) * near).sum()) for new in shares)
+
+    def _by_contacts(self, earlier: Earlier, backgrounds: Sequence[Alone | None]) -> Earlier:
+        """Return the pairs, weighed by the contacts of the two."""
+        met = [(c, a.kernel) for c, a in enumerate(backgrounds) if a and a.kernel.relative]
+        if not met:
+            return earlier
+        logs = [
+            sum(kernel.log_steps(stretch.columns[c], 1) for c, kernel in met)
+            for stretch in earlier.pairs.stretches
+        ]
+        return earlier._replace(met=np.exp(np.concatenate([np.empty(0), *logs])))
+
+    def _with_shares(
+        self, values: Sequence[Array], earlier: Earlier, c: int, kernel: ColumnKernel
+    ) -> tuple[float, Alone]:
+        """Return how well a kernel predicts the cells, and the background it does so with."""
+        rows = np.unique(earlier.pairs.child)
+        base = kernel.log_base(values[c])
+        near, number = self._near(earlier, c, kernel, base)
+        base, near, number = base[rows], near[rows], number[rows]
+        tried = [Alone(kernel, *shares) for shares in product(_ALWAYS, _FIRST_FEW)]
+        logs = [float(alone.log_density(base, near, number).sum()) for alone in tried]
+        best = int(np.argmax(logs))
+        return logs[best], tried[best]
+
+    def _polished(
+        self, values: Sequence[Array], earlier: Earlier, c: int, alone: Alone
+    ) -> ColumnKernel:
+        """Return the background's kernel with the parameters that predict the cells best."""
+        child = earlier.pairs.child
+        base = alone.kernel.log_base(values[c])
+
+        def loss(params: Array) -> tuple[float, Array]:
+            kernel = alone.kernel.with_params(params)
+            near, number = self._near(earlier, c, kernel, base)
+            new = alone.new(number)
+            total = new + (1 - new) * near
+            known = self._known(earlier, c, kernel, earlier.met)
+            slopes = kernel.prior_slopes()
+            for stretch in earlier.pairs.stretches:
+                pairs, here = stretch.columns[c], child[stretch.rows]
+                ratio = self._ratio(earlier, stretch, c, kernel, base)
+                share = (1 - new[here]) * ratio / np.maximum(known * total, 1e-300)[here]
+                slopes = slopes + kernel.slopes(pairs, share[None], stretch.elapsed)
+            value = float(np.log(total[np.unique(child)]).sum()) + kernel.log_prior()
+            return -value, -slopes
+
+        start = alone.kernel.params
+        bounds = [(x - _FARTHEST, x + _FARTHEST) for x in start]
+        options = {"maxiter": _POLISHING}
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return alone.kernel.with_params(found.x)
+
+    def _ratio(
+        self, earlier: Earlier, stretch: Stretch, c: int, kernel: ColumnKernel, base: Array
+    ) -> Array:
+        """Return h(x_u | x_w) / h(x_u) of each pair, times its weight; 0 of unknown w."""
+        pairs, here = stretch.columns[c], earlier.pairs.child[stretch.rows]
+        logs = kernel.log_steps(pairs, 1, stretch.elapsed) - base[here]
+        ratio = np.exp(np.minimum(logs, _LARGEST_LOG))
+        ratio *= (earlier.weight * earlier.met)[stretch.rows]
+        ratio[kernel.unknown_parents(pairs)] = 0.0
+        return ratio
+
+    def _known(self, earlier: Earlier, c: int, kernel: ColumnKernel, factor: Any) -> Array:
+        """Return the sum of the weights, times a factor, of the known w before each u (n,)."""
+        pairs = earlier.pairs
+        known = [~kernel.unknown_parents(stretch.columns[c]) for stretch in pairs.stretches]
+        weights = np.concatenate([np.empty(0), *known]) * earlier.weight * factor
+        return np.bincount(pairs.child, weights, minlength=len(pairs.children[0])).astype(float)
+
+    def _near(
+        self, earlier: Earlier, c: int, kernel: ColumnKernel, base: Array
+    ) -> tuple[Array, Array]:
+        """Return the mean of h(x_u | x_w) / h(x_u) over known w before u, and their number (n,).
+
+        Those whom u met count by the ratio of contacts.
+        """
+        near = np.zeros(len(base))
+        for stretch in earlier.pairs.stretches:
+            here = earlier.pairs.child[stretch.rows]
+            ratio = self._ratio(earlier, stretch, c, kernel, base)
+            near += np.bincount(here, ratio, minlength=len(base))
+        number = self._known(earlier, c, kernel, 1.0)
+        total = number if np.isscalar(earlier.met) else self._known(earlier, c, kernel, earlier.met)
+        return np.where(total > 0, near / np.maximum(total, 1e-300), 1.0), number
+
+    def log_steps(
         self,
         pairs: LineagePairs,
         stretch: Stretch,
+        background: Background,
         c: int,
-        known: dict[tuple[int, int, int, int], Any] | None = None,
+        k: int,
     ) -> Array:
-        """Return log p_c(child | parent) at each number of links (K, n), NaN for unknown parents.
-
-        In the mean over other records those that say nothing about the column do not count.
-        """
-        links = np.array(
-            [self._log_steps(pairs, stretch, c, k, known) for k in range(1, self.generations + 1)]
-        )
-        links[:, self.kernels[c].unknown_parents(stretch.columns[c])] = np.nan
-        return links
-
-    def _log_kernels(
-        self,
-        pairs: LineagePairs,
-        c: int,
-        known: dict[tuple[int, int, int, int], Any] | None = None,
-    ) -> Array:
-        """Return `_log_kernel` of all edges (K, E); there may be none."""
-        parts = [self._log_kernel(pairs, stretch, c, known) for stretch in pairs.stretches]
-        return np.concatenate([np.empty((self.generations, 0)), *parts], axis=1)
+        """Return log p_c(child | parent) at k links (n,), less log g_c where that is relative."""
+        kernel = self.kernels[c]
+        if not background.relative[c]:
+            return kernel.log_steps(stretch.columns[c], k, stretch.elapsed)
+        alone = background.log_alone[c][pairs.child[stretch.rows]]
+        follows = kernel.log_relative(stretch.columns[c], k, stretch.elapsed, alone)
+        follows[kernel.unknown_parents(stretch.columns[c])] = 0.0
+        return follows
 
     def _two_ways(
         self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
@@ -289,7 +430,7 @@ class Lineage:
 
         At k links. The log of contrasted columns is relative to the density without a parent.
         """
-        key = id(pairs), stretch.rows.start, c, -k  # the kernel's own logs stand at k
+        key = id(pairs), stretch.rows.start, c, k
         if background.known is not None and key in background.known:
             two: tuple[Array, Array] = background.known[key]
             return two
@@ -301,21 +442,16 @@ class Lineage:
     def _two_ways_afresh(
         self, pairs: LineagePairs, stretch: Stretch, background: Background, c: int, k: int
     ) -> tuple[Array, Array]:
-        kernel, share = self.kernels[c], self.outlier_shares[c]
-        follows = self._log_steps(pairs, stretch, c, k, background.known)
-        relative = background.shares[c] is not None
-        if not relative and share == 0:
+        share = self.outlier_shares[c]
+        follows = self.log_steps(pairs, stretch, background, c, k)
+        if share == 0:
             return np.ones_like(follows), follows
-        alone = background.log_alone[c][k - 1, pairs.child[stretch.rows]]
-        if not relative:
+        if not background.relative[c]:
+            alone = background.log_alone[c][pairs.child[stretch.rows]]
             follows = follows + np.log1p(-share)
             either = np.logaddexp(follows, alone + np.log(share))
             with np.errstate(invalid="ignore"):  # what is impossible both ways has no chance
                 return np.nan_to_num(np.exp(follows - either)), either
-        follows = follows - alone
-        follows[kernel.unknown_parents(stretch.columns[c])] = 0.0
-        if share == 0:
-            return np.ones_like(follows), follows
         # Without logarithms as far as numbers reach: logaddexp takes four times as long.
         ratio = (1 - share) * np.exp(np.minimum(follows, _LARGEST_LOG))
         either = ratio + share
@@ -355,28 +491,9 @@ class Lineage:
                     )
         return result
 
-    def log_likeness(self, background: Background) -> Array:
-        """Return log mean_w q_k(u, w) of each record u at each number of links (K, n), or 0.
-
-        With contacts, whose ratio is r(u, w), the mean is weighted by r.
-        """
-        contrast, n = background.contrast, background.log_alone[0].shape[1]
-        if contrast is None:
-            return np.zeros((self.generations, n))
-        plain = replace(self, exponents=None)
-        links = plain.log_links(contrast, background, self.joint)
-        like = log_means(links, contrast.child, n)
-        if self.in_full:
-            met = plain.log_links(contrast, background, self.in_full)
-            like = like - log_means(met, contrast.child, n)
-        return like
-
-    def log_beta(
-        self, pairs: LineagePairs, background: Background, log_likeness: Array | None = None
-    ) -> Array:
+    def log_beta(self, pairs: LineagePairs, background: Background) -> Array:
         """Return the log-weight of each edge (E,)."""
-        like = self.log_likeness(background) if log_likeness is None else log_likeness
-        links = self.log_links(pairs, background) - like[:, pairs.child]
+        links = self.log_links(pairs, background)
         return log_sum_of_links(links + self.log_step_weights[:, None])
 
     def log_waits(self, pairs: LineagePairs, background: Background) -> Array:
@@ -401,10 +518,8 @@ class Lineage:
         That of contrasted columns and of dates is 0: there a root is what an edge is compared with.
         """
         aside = {*self.contrasted, self.dates, *self._left_out}
-        rows = [
-            np.zeros_like(alone[0]) if c in aside else alone[0]
-            for c, alone in enumerate(background.log_alone)
-        ]
+        logs = enumerate(background.log_alone)
+        rows = [np.zeros_like(row) if c in aside else row for c, row in logs]
         if self.exponents is not None:
             rows = [power * row for power, row in zip(self.exponents, rows, strict=True)]
         return np.array(rows)
@@ -450,79 +565,38 @@ class Lineage:
         weights: Array,  # (K, E), may be negative
         background: Background,
         columns: Sequence[int] | None = None,
-        contrast_weights: Array | None = None,  # (K, E')
-        in_full_weights: Array | None = None,  # (K, E')
     ) -> Array:
         """Return ∂/∂params of Σ weights · log_links(pairs, background, columns).
 
-        With contrast_weights, of Σ contrast_weights · log_links of the background's own pairs and
-        joint columns as well; in_full_weights are more weights of those that count in full. The
-        weights of links are left out: see `slopes_of_links`.
+        The weights of links are left out: see `slopes_of_links`.
         """
         chosen = self.used if columns is None else columns
         kernels = {c: np.zeros(len(self.kernels[c].params)) for c in self.used}
         shares = np.zeros(len(self.kernels))
         K, n = self.generations, len(pairs.children[0])
         for c in chosen:
-            kernel, alone = self.kernels[c], np.zeros((K, n))
-            lists = [(pairs, weights)]
-            if contrast_weights is not None and c in self.joint:
-                assert background.contrast is not None  # that is what the weights are of
-                more = in_full_weights if c in self.in_full else None
-                lists.append(
-                    (background.contrast, contrast_weights + (0.0 if more is None else more))
-                )
-            on_contrast: list[Array] = []
-            for listed, stretch, here in (
-                (one, stretch, w[:, stretch.rows]) for one, w in lists for stretch in one.stretches
-            ):
+            kernel, alone = self.kernels[c], np.zeros(n)
+            for stretch in pairs.stretches:
+                here, cells = weights[:, stretch.rows], stretch.columns[c]
                 follow = here * [
-                    self._two_ways(listed, stretch, background, c, k + 1)[0] for k in range(K)
+                    self._two_ways(pairs, stretch, background, c, k + 1)[0] for k in range(K)
                 ]
-                if background.shares[c] is None and self.outlier_shares[c] == 0:
-                    kernels[self._owner(c)] += kernel.slopes(
-                        stretch.columns[c], follow, stretch.elapsed
+                child = pairs.child[stretch.rows]
+                if self.outlier_shares[c] > 0:
+                    total = float(here.sum())
+                    shares[c] += total - float(follow.sum()) - self.outlier_shares[c] * total
+                if background.relative[c]:
+                    follow[:, kernel.unknown_parents(cells)] = 0.0
+                    kernels[self._owner(c)] += kernel.slopes_relative(
+                        cells, follow, stretch.elapsed, background.log_alone[c][child]
                     )
                     continue
-                total = float(here.sum())
-                shares[c] += total - float(follow.sum()) - self.outlier_shares[c] * total
-                if background.shares[c] is not None:  # relative to the density without a parent
-                    follow[:, kernel.unknown_parents(stretch.columns[c])] = 0.0
-                lost = here - follow if background.shares[c] is None else -follow
-                child = listed.child[stretch.rows]
-                alone += np.array([np.bincount(child, row, minlength=n) for row in lost])
-                if listed is background.contrast and background.shares[c] is not None:
-                    on_contrast.append(follow)  # its slopes come with those of the means
-                else:
-                    kernels[self._owner(c)] += kernel.slopes(
-                        stretch.columns[c], follow, stretch.elapsed
-                    )
-            cells = pairs.children[c]
-            kernels[self._owner(c)] += self._slopes_alone(c, cells, alone, background, on_contrast)
+                kernels[self._owner(c)] += kernel.slopes(cells, follow, stretch.elapsed)
+                alone += np.bincount(child, (here - follow).sum(axis=0), minlength=n)
+            if not background.relative[c]:
+                kernels[self._owner(c)] += kernel.slopes_alone(pairs.children[c], alone)
         rest = np.zeros(self.generations - 1)
         return np.concatenate([*kernels.values(), shares[self._shared], rest])
-
-    def _slopes_alone(
-        self,
-        c: int,
-        cells: Array,
-        weights: Array,
-        background: Background,
-        more: Sequence[Array] = (),
-    ) -> Array:
-        """Return ∂/∂params of Σ weights · log_alone of one column's kernel; weights (K, n).
-
-        `more` are further weights (K, n_s) of the background's own pairs, for each stretch.
-        """
-        kernel, mean_shares = self.kernels[c], background.shares[c]
-        if mean_shares is None or background.contrast is None:
-            return kernel.slopes_alone(cells, weights.sum(axis=0))
-        result = np.zeros(len(kernel.params))
-        spread = weights[:, background.contrast.child] * mean_shares
-        for number, stretch in enumerate(background.contrast.stretches):
-            here = spread[:, stretch.rows] + (more[number] if more else 0.0)
-            result += kernel.slopes(stretch.columns[c], here, stretch.elapsed)
-        return result
 
     def slopes_of_roots(self, values: Sequence[Array], weights: Array) -> Array:
         """Return ∂/∂params of Σ weights · log_root (P,); weights (n,)."""
@@ -615,6 +689,10 @@ class Lineage:
         return [kernel.sample_alone(n, rng) for kernel in self.kernels]
 
 
+def _first(pair: tuple[float, Alone]) -> float:
+    return pair[0]
+
+
 def _sharing(kernels: tuple[Any, ...], values: Sequence[Array]) -> tuple[Any, ...]:
     """Return the kernels, those that follow the dates with the parameters of that column."""
     followers = [c for c, kernel in enumerate(kernels) if kernel.follows_dates]
@@ -628,40 +706,6 @@ def _sharing(kernels: tuple[Any, ...], values: Sequence[Array]) -> tuple[Any, ..
     for c in followers:
         found[c] = found[c].following(found[dates])
     return tuple(found)
-
-
-def log_means(values: Array, place: Index, n: int) -> Array:
-    """Return log mean exp(values) over the entries at each place, for each row (K, n).
-
-    Places rise. Entries that are NaN do not count; 0 where none is above −inf.
-    """
-    return log_means_and_shares(values, place, n)[0]
-
-
-def log_means_and_shares(values: Array, place: Index, n: int) -> tuple[Array, Array]:
-    """Return `log_means` (K, n), and each entry's share of the sum at its place (K, E).
-
-    The share of an entry that does not count is 0.
-    """
-    result, shares = np.zeros((len(values), n)), np.zeros_like(values)
-    if not len(place):
-        return result, shares
-    first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
-    sizes = np.diff(np.append(first, len(place)))
-    for row, total, terms in zip(values, result, shares, strict=True):
-        top = np.fmax.reduceat(row, first)
-        some = np.isfinite(top)
-        shift = np.where(some, top, 0.0)
-        np.exp(row - np.repeat(shift, sizes), out=terms)
-        unknown = np.isnan(terms)
-        number = sizes
-        if unknown.any():
-            terms[unknown] = 0.0
-            number = sizes - np.add.reduceat(unknown, first, dtype=np.intp)
-        sums = np.add.reduceat(terms, first)
-        total[place[first[some]]] = shift[some] + np.log(sums[some] / number[some])
-        terms /= np.repeat(np.where(sums > 0, sums, 1.0), sizes)
-    return result, shares
 
 
 def log_sum_of_links(links: Array) -> Array:
@@ -678,8 +722,8 @@ class EdgeWeights:
     values : one (T, D_c) for each column
     groups : array of shape (T,)
         Only records of one group are compared with each other.
-    contrast : LineagePairs, optional
-        `contrast_pairs` of all records, where they are known already.
+    known : dict, optional
+        `log_backgrounds` of all records, where they are known already.
     """
 
     def __init__(
@@ -687,13 +731,13 @@ class EdgeWeights:
         lineage: Lineage,
         values: Sequence[Array],
         groups: Index,
-        contrast: LineagePairs | None = None,
+        known: dict[int, tuple[Array, Array]] | None = None,
     ) -> None:
         self.lineage, self.values = lineage, values
-        if lineage.joint and contrast is None:
-            contrast = contrast_pairs(lineage, values, groups, np.arange(len(groups)))
-        self.background = lineage.compared(values, contrast)
-        self.log_likeness = lineage.log_likeness(self.background)
+        self.known = known
+        if known is None:
+            self.known = log_backgrounds(lineage, values, groups, np.arange(len(groups)))
+        self.background = lineage.compared(values, self.known)
 
     @property
     def log_root(self) -> Array:
@@ -706,39 +750,73 @@ class EdgeWeights:
 
     def log_beta_pairs(self, pairs: LineagePairs) -> Array:
         """Return the log-weight of each edge (E,)."""
-        return self.lineage.log_beta(pairs, self.background, self.log_likeness)
+        return self.lineage.log_beta(pairs, self.background)
 
 
-COMPARED = 4000  # records with which each one is compared, at most
-_MOST_COMPARED = 2_000_000  # pairs of such records
+COMPARED = 4000  # records before it with which each one is compared, at most
+_MOST_COMPARED, _AT_ONCE = 20_000_000, 1_000_000  # pairs of such records in all, and at once
 _LEAST_COMPARED = 100
+_CHOOSING = 200  # records whose cells decide on a background
 
 
-def contrast_pairs(
-    lineage: Lineage, values: Sequence[Array], groups: Index, rows: Index
-) -> LineagePairs:
-    """Return the pairs of each of these records and the others that it is compared with.
+def earlier_pairs(lineage: Lineage, values: Sequence[Array], groups: Index, rows: Index) -> Earlier:
+    """Return the pairs of each of these records and those before it in its group.
 
-    All others in its group, of more than 4,000 those nearest in date; thinned evenly over dates
-    where these would be too many pairs. No parameter is learned from a thin sample: as it lacks a
-    record's likely parents, these would look the better the narrower a spread is.
+    Of more than 4,000 those nearest in date; thinned evenly over dates in tables so large that
+    these would be too many pairs. A record whose date is unknown is compared with all.
     """
-    most = max(_LEAST_COMPARED, min(COMPARED, _MOST_COMPARED // max(len(rows), 1)))
-    dates = values[lineage.dates][:, 0] if lineage.dates is not None else np.zeros(len(groups))
-    order = order_by_cells([groups[:, None].astype(np.float64), dates[:, None], *values])
-    place = np.empty(len(order), dtype=np.intp)
-    place[order] = np.arange(len(order))
-    begin = np.searchsorted(groups[order], groups[rows], side="left")
-    end = np.searchsorted(groups[order], groups[rows], side="right")
-    width = np.minimum(end - begin, COMPARED)
-    first = np.clip(place[rows] - width // 2, begin, end - width)
-    number = np.minimum(width, most)
-    child = np.repeat(rows, number)
-    nth = np.arange(len(child)) - np.repeat(np.cumsum(number) - number, number)
-    place = nth * np.repeat(width, number) // np.repeat(number, number)
-    parent = order[np.repeat(first, number) + place]
-    kept = child != parent
-    return lineage.pairs(values, values, child[kept], parent[kept])
+    most = max(_LEAST_COMPARED, min(COMPARED, _MOST_COMPARED // max(len(groups), 1)))
+    assert lineage.dates is not None  # columns are contrasted in tables with dates
+    dates = values[lineage.dates][:, 0]
+    group = groups.astype(np.float64)
+    order = order_by_cells([group[:, None], dates[:, None], *values])
+    # The number of each record's group and date, and where it ends in the order.
+    group, day = group[order], np.where(np.isnan(dates), np.inf, dates)[order]
+    new = np.append(True, (group[1:] != group[:-1]) | (day[1:] != day[:-1]))
+    number = np.empty(len(order), dtype=np.intp)
+    number[order] = np.cumsum(new) - 1
+    ends = np.append(np.flatnonzero(new)[1:], len(order))[number[rows]]
+    begins = np.searchsorted(group, groups[rows], side="left")
+    width = np.minimum(ends - begins, COMPARED)
+    chosen = np.minimum(width, most)
+    child = np.repeat(rows, chosen)
+    nth = np.arange(len(child)) - np.repeat(np.cumsum(chosen) - chosen, chosen)
+    step = nth * np.repeat(width, chosen) // np.repeat(chosen, chosen)
+    other = order[np.repeat(ends - width, chosen) + step]
+    kept = child != other
+    child, other = child[kept], other[kept]
+    weight = weights_before(dates[child], dates[other])
+    return Earlier(lineage.pairs(values, values, child, other), weight)
+
+
+def weights_before(dates: Array, others: Array) -> Array:
+    """Return how much each other record counts as one before: half if nothing tells (E,)."""
+    unknown = (others == dates) | np.isnan(dates)
+    return np.where(others < dates, 1.0, np.where(unknown, 0.5, 0.0))
+
+
+def log_backgrounds(
+    lineage: Lineage, values: Sequence[Array], groups: Index, rows: Index
+) -> dict[int, tuple[Array, Array]]:
+    """Return `Lineage.log_backgrounds` of these records, 0 of others; a stretch at a time."""
+    n = len(groups)
+    if lineage.backgrounds is None:
+        return {}
+    found = {c: (np.zeros(n), np.zeros(n)) for c in lineage.contrasted}
+    for part in np.array_split(rows, -(-len(rows) * min(n, COMPARED) // _AT_ONCE) or 1):
+        here = lineage.log_backgrounds(values, earlier_pairs(lineage, values, groups, part))
+        for c, both in here.items():
+            for whole, some in zip(found[c], both, strict=True):
+                whole[part] = some[part]
+    return found
+
+
+def with_backgrounds(lineage: Lineage, values: Sequence[Array], groups: Index) -> Lineage:
+    """Return the lineage with the best backgrounds of a table; see `Lineage.with_backgrounds`."""
+    if not lineage.contrasted:
+        return lineage
+    rows = sample_by_cells(values, _CHOOSING)
+    return lineage.with_backgrounds(values, earlier_pairs(lineage, values, groups, rows))
 
 
 def order_by_cells(values: Sequence[Array]) -> Index:
