@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from outtrees.ancestry.learning import Problem, Reading, Roots, TableFit, problem_of, waiting_means
 from outtrees.ancestry.posterior import Member, Posterior
 from outtrees.candidates.edges import Constraints
-from outtrees.errors import NoSpanningTreeError
+from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.inference.importance import integrate, laplace_covariance, weighted_quantiles
 from outtrees.io.tables import Table
 from outtrees.models.columns import Lineage, Transmission, Waiting
@@ -84,7 +84,7 @@ def with_draws(problem: Problem, reading: Reading, start: Lineage, seed: int) ->
         try:
             with np.errstate(all="ignore"):
                 return problem.at_params(start, theta, centre, with_slopes=False)[0].value
-        except (NoSpanningTreeError, np.linalg.LinAlgError):
+        except (InvalidWeightsError, NoSpanningTreeError, np.linalg.LinAlgError):
             return -np.inf
 
     covariance = laplace_covariance(lambda theta: problem.at_params(start, theta, centre)[1], mode)

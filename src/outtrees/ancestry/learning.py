@@ -75,7 +75,7 @@ _ROUGH = 8  # steps of the first climb of a reading
 # must add beside. Noise adds as much once in twenty times, and once in fifty.
 _EACH_PARAMETER, _LEAST_GAIN = 1.0, 1.0
 _FAR_MORE = 10.0  # nats beyond that with which no column is tried without
-_FARTHEST = 15.0  # no parameter moves further than this from its start
+_FARTHEST = 8.0  # no parameter moves further than this from its start
 
 
 class Point(NamedTuple):
