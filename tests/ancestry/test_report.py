@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from outtrees import Ancestry
-from outtrees.ancestry.report import missing_links
+from outtrees.ancestry.report import missing_links, report_sites
 from outtrees.models.columns import EdgeWeights
+from outtrees.records import Column
+from outtrees.trees import OutTreeDistribution
 
 
 def copies(rng, links, T=25, C=40):
@@ -109,3 +111,62 @@ def test_dates_that_are_empty_or_fractions_get_no_false_advice():
     assert any("have the last date, 15.25" in w and "ties" not in w for w in words)  # none possible
     empty = table | {"birth": [""] * 60, "x": list(np.random.default_rng(0).normal(size=60))}
     assert not any("last date" in w for w in Ancestry(**fit).fit(empty).warnings_)
+
+
+# What the report holds -----------------------------------------------------------------------
+
+
+def _with_readings():
+    table = {
+        "id": [f"r{i}" for i in range(9)],
+        "day": [f"2024-01-{1 + i:02d}" for i in range(9)],
+        "ward": list("NNSSNNSSN"),
+    }
+    return Ancestry(random_state=0, parameters="fitted").fit(table)
+
+
+def test_weights_of_the_report_give_the_supports():
+    model = _with_readings()
+    data = model.report_data()
+    weights, trees = data.weights, model.fitted.trees
+    assert len(weights.weights) > 1
+    assert weights.share == pytest.approx(1)
+    both = np.zeros(len(weights.child)), np.zeros(9)
+    for chance, log_weight, log_root in zip(
+        weights.weights, weights.log_weight, weights.log_root, strict=True
+    ):
+        part = OutTreeDistribution.from_candidates(
+            weights.child, weights.parent, log_weight, log_root, roots=weights.roots
+        )
+        both[0][:] += chance * part.edge_marginals
+        both[1][:] += chance * part.root_marginals
+    np.testing.assert_allclose(both[1], trees.root_marginals, atol=1e-12)
+    own = dict(zip(zip(trees.parts[0].child, trees.parts[0].parent, strict=True),
+                   trees.edge_marginals, strict=True))  # fmt: skip
+    listed = zip(weights.child, weights.parent, strict=True)
+    np.testing.assert_allclose(both[0], [own[pair] for pair in listed], atol=1e-12)
+
+
+def test_weights_that_need_too_much_room_are_those_of_the_heaviest(monkeypatch):
+    model = _with_readings()
+    edges = len(model.report_data().weights.child)
+    monkeypatch.setattr("outtrees.ancestry.report._ROOM", 8 * edges * 2)
+    weights = model.report_data().weights
+    heaviest = np.sort(model.fitted.trees.weights)[::-1][:2]
+    assert weights.share == pytest.approx(heaviest.sum())
+    np.testing.assert_allclose(weights.weights, heaviest / heaviest.sum())
+    monkeypatch.setattr("outtrees.ancestry.report._ROOM", 8)
+    assert model.report_data().weights is None
+    monkeypatch.setattr("outtrees.ancestry.report.MAX_WHAT_IF", 8)
+    assert model.report_data().weights is None
+
+
+def test_sequences_are_runs_of_differences(monkeypatch):
+    dna = ["ACGTACGT", "ACTTACNN", "", "ACGTTCGT"]
+    values = [[np.nan if c in "N" else "ACGT".index(c) for c in (text or "N" * 8)] for text in dna]
+    column = Column("dna", "sequence", values, tuple("ACGT"), ("a", "b", "", "c"))
+    sites = report_sites(column)
+    assert sites.reference == "ACGTACGT"
+    assert sites.differences == [[], [(2, "T"), (6, "??")], None, [(4, "T")]]
+    monkeypatch.setattr("outtrees.ancestry.report.MAX_SITE_LETTERS", 10)
+    assert report_sites(column) is None

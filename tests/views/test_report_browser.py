@@ -5,6 +5,7 @@ import csv
 import json
 import time
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -853,12 +854,38 @@ def test_every_view_of_thousands_of_records_and_of_a_phone(show):
 
 
 def test_hostile_names_stay_text_in_every_view(show):
-    page = show(hostile())
-    for view in ("timeline", "curve", "table", "matrix", "tree"):
+    data = hostile()
+    sites = ReportSites("AC", [[(0, "<")], [], None, [], [], [], [], []])
+    columns = [
+        *data.columns,
+        ReportColumn(
+            HOSTILE, "place", [0.0] * 8, [HOSTILE] * 8, [(i, i) for i in range(8)], HOSTILE
+        ),
+        ReportColumn(HOSTILE, "sequence", [None] * 8, [""] * 8, sites=sites),
+    ]
+    other = data.consensus.copy()
+    other[4] = 2
+    page = show(
+        replace(
+            data,
+            columns=columns,
+            dates=np.arange(8.0),
+            readings=[ReportReading(HOSTILE, 0.5, p, np.ones(8)) for p in (data.consensus, other)],
+            intervals=[ReportInterval(HOSTILE, HOSTILE, HOSTILE, HOSTILE)],
+            interval_note=HOSTILE,
+            series=[ReportSeries(HOSTILE, [(0, 1, 0, 2), (1, 1, 0, 2)], HOSTILE)],
+        )
+    )
+    for view in ("timeline", "curve", "map", "table", "matrix", "readings", "tree"):
         page[f"view-{view}"].click()
         page.run("window.outtrees.choose(0)")
         page.picture()
     page["outline"].find_element(By.TAG_NAME, "summary").click()
+    page["filter"].click()
+    for option in Select(page["filter-column"]).options:
+        option.click()
     suppose(page, 0, 0)
+    assert HOSTILE in page["readings"].get_property("textContent")
+    assert HOSTILE in page["estimates"].text
     assert injected(page) == 0
     assert page.complaints() == []

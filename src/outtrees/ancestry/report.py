@@ -34,6 +34,7 @@ from outtrees.models.columns import (
 )
 from outtrees.records import Column
 from outtrees.records.column import counted
+from outtrees.trees import OutTreeDistribution
 from outtrees.trees.mixture import OutTreeMixture
 from outtrees.views.report_data import (
     MAX_SITE_LETTERS,
@@ -51,7 +52,7 @@ from outtrees.views.report_data import (
 Array = NDArray[np.float64]
 
 _LEAST_SUPPORT = 1e-3  # candidates below this are not in the report
-_ROOM = 6_000_000  # bytes of log-weights in the report
+_ROOM = 8_000_000  # bytes of log-weights in the report
 # Nats below a record's best choice, in every member, of edges that "what if" leaves out: together
 # they hold less than 1e-20 of the probability.
 _FAR = 60.0
@@ -485,26 +486,30 @@ def _report_weights(posterior: Posterior) -> ReportWeights | None:
     chances = np.asarray(trees.weights) if isinstance(trees, OutTreeMixture) else np.ones(1)
     order = np.argsort(edges.child, kind="stable")
     child, number = edges.child[order], np.bincount(edges.child, minlength=T)
-    if len(child) * 8 > _ROOM:
-        return None
-    most = max(1, int(_ROOM / (8 * max(len(child), 1))))
-    used = np.argsort(-chances, kind="stable")[:most]
     first = np.concatenate([[0], np.cumsum(number)[:-1]])[number > 0]
-    log_weight = np.array([parts[m].log_weight[order] for m in used]).reshape(len(used), -1)
-    log_root = np.array([parts[m].log_root for m in used])
-    top = log_root.copy()
-    if len(first):
-        best = np.maximum.reduceat(log_weight, first, axis=1)
-        top[:, number > 0] = np.maximum(top[:, number > 0], best)
-    top = np.where(np.isfinite(top), top, 0.0)
-    log_weight -= top[:, child]
-    log_root -= top
-    kept = (log_weight > -_FAR).any(axis=0)
+
+    def relative(part: OutTreeDistribution) -> tuple[Array, Array]:
+        """Return log-weights of edges and roots, relative to each record's best choice."""
+        log_weight, top = part.log_weight[order], part.log_root.copy()
+        if len(first):
+            best = np.maximum.reduceat(log_weight, first)
+            top[number > 0] = np.maximum(top[number > 0], best)
+        top = np.where(np.isfinite(top), top, 0.0)
+        return log_weight - top[child], part.log_root - top
+
+    kept = np.zeros(len(child), dtype=bool)
+    for part in parts:
+        kept |= relative(part)[0] > -_FAR
+    most = int(_ROOM / (8 * max(int(kept.sum()), 1)))
+    if most == 0:
+        return None
+    used = np.argsort(-chances, kind="stable")[:most]
+    rows = [relative(parts[m]) for m in used]
     return ReportWeights(
         child[kept],
         edges.parent[order][kept],
-        log_weight[:, kept],
-        log_root,
+        np.array([log_weight[kept] for log_weight, _ in rows]),
+        np.array([log_root for _, log_root in rows]),
         chances[used] / chances[used].sum(),
         edges.groups,
         posterior.roots,

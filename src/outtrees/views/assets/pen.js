@@ -133,6 +133,7 @@ function dot(pen, x, y, r, bucket) {
   pen.arc(x, y, r, 0, 2 * Math.PI);
   pen.fillStyle = bucket < 0 ? theme.card : state.colour.colours[bucket];
   pen.fill();
+  if (r < 2 && bucket >= 0) return; // an edge would hide a point as small as this
   pen.strokeStyle = bucket < 0 ? theme.soft : theme.card;
   pen.lineWidth = bucket < 0 ? 1.3 : 1;
   pen.stroke();

@@ -30,7 +30,7 @@ function startTable() {
     if (state.view !== "table") return;
     const rows = state.tableRows(), pages = Math.max(1, Math.ceil(rows.length / PAGE));
     page = Math.min(page, pages - 1);
-    const head = make("tr", {}, ...cells.map((cell, c) => make("th", { scope: "col", "aria-sort": sort.column === c ? (sort.up ? "ascending" : "descending") : "none" },
+    const head = make("tr", {}, ...cells.map((cell, c) => make("th", { scope: "col", class: cell.number ? "number" : null, "aria-sort": sort.column === c ? (sort.up ? "ascending" : "descending") : "none" },
       make("button", { type: "button", class: "sort", onclick: () => { sort = { column: c, up: sort.column === c ? !sort.up : true }; page = 0; draw(); } },
         cell.name, sort.column === c ? (sort.up ? " ↑" : " ↓") : ""))));
     const body = rows.slice(page * PAGE, (page + 1) * PAGE).map((i) =>

@@ -48,7 +48,7 @@ function startTimeline() {
         pen.fillText(cut(name, Math.floor(left / 7)), 6, 8 + (i + 0.5) * tall);
       });
       // Records of one row that would cover each other stand above and below its middle.
-      const shown = shownRecords().sort((a, b) => across[a] - across[b]), last = new Map(), at = new Array(T), r = Math.max(2, Math.min(5.5, tall / 5));
+      const shown = shownRecords().sort((a, b) => across[a] - across[b]), last = new Map(), at = new Array(T), r = shown.length > 800 ? 1.8 : Math.max(2, Math.min(5.5, tall / 5));
       const lanes = Math.max(1, Math.floor((tall - 4) / (2 * r + 1)));
       for (const i of shown) {
         const x = scale(across[i]), free = last.get(row[i]) ?? new Array(lanes).fill(-Infinity);
