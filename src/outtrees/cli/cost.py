@@ -91,6 +91,7 @@ def by_trials(n: int, trial: Callable[[Any], object]) -> tuple[float, int] | Non
 
     import numpy as np
 
+    so_far = time.process_time()  # to load the program and read the table, as the run will
     order = np.random.default_rng(0).permutation(n)
     size = max(2, min(n, _FIRST_TRIAL))
     taken: list[tuple[int, float]] = []
@@ -113,7 +114,8 @@ def by_trials(n: int, trial: Callable[[Any], object]) -> tuple[float, int] | Non
         before, sooner = taken[-2]
         power = float(np.clip(np.log(seconds / sooner) / np.log(last / before), 0.5, 3.0))
     steep = max(last, min(n, _SOME_LEARN))
-    return float(seconds * (steep / last) ** power * (n / steep) ** min(1.0, power)), last
+    growth = (steep / last) ** power * (n / steep) ** min(1.0, power)
+    return float(so_far + seconds * growth), last
 
 
 def only_checked(
