@@ -66,7 +66,7 @@ class DenseTrees:
         Where β is symmetric, Z_r in scaled weights is proportional to the scale of row r, so
         the largest scale keeps every ratio Z_r / Z_anchor below one.
         """
-        scales = weights.row_scales(self.weights.log_beta)[self._possible_roots]
+        scales = self.weights.log_scale[self._possible_roots]
         return int(self._possible_roots[scales.argmax()])
 
     @cached_property
@@ -83,8 +83,7 @@ class DenseTrees:
     @cached_property
     def _of_nodes(self) -> tuple[Floats, Floats]:
         """P(edge) (n, n) and P(root) (n,) of the nodes."""
-        edge, root = self.elimination.marginals()
-        return settled(edge, self.weights.n), root
+        return self.elimination.marginals()
 
     def log_z_parts(self) -> list[float]:
         """Return numbers that sum to log Z: rounded to one, the scales would cost it digits."""

@@ -36,12 +36,13 @@ import numpy as np
 
 from outtrees.trees import elimination_blocks
 from outtrees.trees.elimination_blocks import LIMIT
-from outtrees.trees.weights import Floats, Ints, Weights, anchored_order, row_scales
+from outtrees.trees.probabilities import settled
+from outtrees.trees.weights import Floats, Ints, Weights, anchored_order
 
 # Nodes leave in panels of so many, which share what happens inside them between few products;
 # and panels in groups of four, which take from all before them in two large products. Large
 # problems have wider ones: their products share out better between threads.
-_PANEL, _LARGE_PANEL, _LARGE = 48, 96, 700
+_PANEL, _LARGE_PANEL, _LARGE = 48, 96, 1500
 _PANELS_IN_GROUP = 4
 # Fewer nodes are done in NumPy before numba is loaded.
 _FEW = 8
@@ -145,7 +146,7 @@ def eliminate(weights: Weights, anchor: int) -> Elimination | None:
     ``anchor`` must be a possible root; the better a root it is, the smaller the range needed.
     """
     order = anchored_order(weights.n, anchor)
-    log_scale = row_scales(weights.log_beta)
+    log_scale = weights.log_scale
     factors = np.empty_like(weights.log_beta)
     _scaled_beta(weights.log_beta, log_scale, out=factors)
     _swap(factors, order)
@@ -173,7 +174,7 @@ def _scaled_beta(
     out: Floats | None = None,
     multiply_into: Floats | None = None,
 ) -> None:
-    """Write β / scale to ``out``, or multiply it into an array, a few rows at a time."""
+    """Write β / scale to ``out``, or multiply it into M for probabilities, a few rows at a time."""
     rows = max(1, 65536 // len(log_beta))  # half a megabyte: stays in cache between the steps
     for lo in range(0, len(log_beta), rows):
         chunk = slice(lo, lo + rows)
@@ -182,6 +183,7 @@ def _scaled_beta(
             np.exp(beta, out=out[chunk])
         if multiply_into is not None:
             multiply_into[chunk] *= np.exp(beta, out=beta)
+            settled(multiply_into[chunk], len(log_beta))
 
 
 def _swap(matrix: Floats, order: Ints) -> None:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from outtrees.trees.elimination import rooted_sums
-from outtrees.trees.weights import Floats, Ints, Weights, anchored_order, row_scales
+from outtrees.trees.probabilities import settled
+from outtrees.trees.weights import Floats, Ints, Weights, anchored_order
 
 Exponents = NDArray[np.int64]
 Numbers = tuple[Floats, Exponents]
@@ -65,7 +66,7 @@ class ExtendedElimination:
             row = self.order[u]
             edge[u] = doubles(beta, (M[0][row][self.order], M[1][row][self.order]))
         root = doubles(split(self.log_rho), self.x, self.inv_rho_0)
-        return edge, root[self.order]
+        return settled(edge, n), root[self.order]
 
     def absorption(self) -> Floats:
         """Return P(v is the root above u) of a lifted forest, as ``Elimination.absorption``."""
@@ -89,7 +90,7 @@ def eliminate(weights: Weights, anchor: int) -> ExtendedElimination:
     from outtrees.trees import extended_kernels as kernels
 
     order = anchored_order(weights.n, anchor)
-    log_scale = row_scales(weights.log_beta)
+    log_scale = weights.log_scale
     factors = split((weights.log_beta - log_scale[:, None])[np.ix_(order, order)])
     log_rho = (weights.log_root - log_scale)[order]
     root_shift = float(log_rho.max())

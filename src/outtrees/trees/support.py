@@ -20,12 +20,11 @@ def possible_roots(weights: Weights, records: Ints | None = None) -> Ints:
     to parent.  Raises :class:`NoSpanningTreeError` if there are several such classes, or if no
     member of the one class may be the root; ``records`` (n,) is what an error calls the nodes.
     """
-    allowed = weights.log_beta > -np.inf
     names = np.arange(weights.n) if records is None else records
-    if np.count_nonzero(allowed) == weights.n * (weights.n - 1):
+    if weights.complete:
         members: Ints = np.arange(weights.n)
     else:
-        classes = _closed_classes(allowed)
+        classes = _closed_classes(weights.log_beta > -np.inf)
         if len(classes) > 1:
             raise separate_groups([names[members] for members in classes])
         members = classes[0]

@@ -8,6 +8,7 @@ form by one more node, the virtual root ∗ at index 0, from which every real ro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,22 @@ class Weights:
 
     log_beta: Floats  # (n, n) [child, parent], diagonal −inf, read-only
     log_root: Floats  # (n,), read-only
+    complete: bool = False  # known to allow all edges
 
     @property
     def n(self) -> int:
         """Number of nodes (records, and the virtual root where there is one)."""
         return len(self.log_root)
+
+    @cached_property
+    def log_scale(self) -> Floats:
+        """Each row's largest log-weight (0 where a row has none): the scaling constants.
+
+        Row u may be divided by any constant if ``log_root[u]`` is divided too: Z is divided by it.
+        """
+        scales: Floats = self.log_beta.max(axis=1)
+        scales[np.isneginf(scales)] = 0.0
+        return scales
 
 
 def check(log_beta: ArrayLike, log_root: ArrayLike | None) -> Weights:
@@ -53,18 +65,17 @@ def check(log_beta: ArrayLike, log_root: ArrayLike | None) -> Weights:
         raise InvalidWeightsError(
             f"log_root must hold one log-weight per record, shape ({T},); got shape {root.shape}"
         )
-    _refuse_nan_and_inf(beta, "log_beta")
-    _refuse_nan_and_inf(root, "log_root")
-    _refuse_unrepresentable_spread(beta, root)
+    ranges = [_range(beta, "log_beta"), _range(root, "log_root")]
+    _refuse_unrepresentable_spread(beta, root, ranges)
     np.fill_diagonal(beta, -np.inf)
-    return frozen(beta, root)
+    return frozen(beta, root, complete=ranges[0][0] > -np.inf)
 
 
-def frozen(log_beta: Floats, log_root: Floats) -> Weights:
+def frozen(log_beta: Floats, log_root: Floats, *, complete: bool = False) -> Weights:
     """Return weights that share these arrays and forbid writing to them."""
     log_beta.flags.writeable = False
     log_root.flags.writeable = False
-    return Weights(log_beta, log_root)
+    return Weights(log_beta, log_root, complete)
 
 
 def lift(weights: Weights) -> Weights:
@@ -80,16 +91,6 @@ def lift(weights: Weights) -> Weights:
     log_root = np.full(n, -np.inf)
     log_root[0] = 0.0
     return frozen(log_beta, log_root)
-
-
-def row_scales(log_beta: Floats) -> Floats:
-    """Return each row's largest log-weight (0 where a row has none): the scaling constants.
-
-    Row u may be divided by any constant if ``log_root[u]`` is divided too: Z is divided by it.
-    """
-    scales: Floats = log_beta.max(axis=1)
-    scales[np.isneginf(scales)] = 0.0
-    return scales
 
 
 def anchored_order(n: int, anchor: int) -> Ints:
@@ -109,10 +110,12 @@ def as_floats(values: ArrayLike, name: str) -> Floats:
     return np.array(raw, dtype=np.float64, order="C")
 
 
-def _refuse_nan_and_inf(values: Floats, name: str) -> None:
+def _range(values: Floats, name: str) -> tuple[float, float]:
+    """Return the smallest and the largest log-weight; refuse NaN and +inf."""
     # The largest entry tells of NaN and +inf at once; only then is it worth looking for the place.
-    if values.max() < np.inf:
-        return
+    largest = float(values.max())
+    if largest < np.inf:
+        return float(values.min()), largest
     place = tuple(int(i) for i in np.argwhere(~(values < np.inf))[0])
     value = values[place]
     index = ", ".join(map(str, place))
@@ -122,13 +125,14 @@ def _refuse_nan_and_inf(values: Floats, name: str) -> None:
     )
 
 
-def _refuse_unrepresentable_spread(log_beta: Floats, log_root: Floats) -> None:
+def _refuse_unrepresentable_spread(
+    log_beta: Floats, log_root: Floats, ranges: list[tuple[float, float]]
+) -> None:
     low, high = 0.0, 0.0
-    for values in (log_beta, log_root):
-        smallest = values.min()
+    for values, (smallest, largest) in zip((log_beta, log_root), ranges, strict=True):
         if np.isneginf(smallest):
             smallest = np.min(values, where=values > -np.inf, initial=0.0)
-        low, high = min(low, smallest), max(high, values.max())
+        low, high = min(low, smallest), max(high, largest)
     if len(log_beta) * (high - low) > LARGEST_TREE_SPREAD:
         raise InvalidWeightsError(
             f"the log-weights span {high - low:.3g}, too wide for {len(log_beta)} records: at "
