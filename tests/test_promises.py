@@ -27,7 +27,7 @@ pytestmark = [
 BAR = 4.0
 CASES = {
     "dates": (lambda: parents_of_dates(100), of_choices, sharpened),
-    "columns": (lambda: parents_of_dates(40, columns=True), of_choices, sharpened),
+    "columns": (lambda: parents_of_dates(28, columns=True), of_choices, sharpened),
     "labels": (lambda: hidden_labels(90), of_choices, sharpened),
     "cells": (lambda: hidden_cells(25), of_draws, narrowed),
 }
