@@ -8,8 +8,10 @@ import io
 import json
 import os
 import re
+import socket
 import struct
 import tempfile
+import threading
 import tracemalloc
 import warnings
 import zipfile
@@ -24,6 +26,7 @@ from hypothesis import strategies as st
 from fuzz.timed import FAILURES, SECONDS, fuzzed
 from outtrees import OutTreeDensity
 from outtrees.cli import main
+from outtrees.cli.app import Server, Session
 from outtrees.cli.errors import CommandError, sound_model
 from outtrees.cli.group import COMMANDS
 from outtrees.cli.show import told
@@ -363,6 +366,57 @@ def test_command_lines(line):
         assert result.exit_code in (0, 2, 3, 4), (line, result.output)
         assert "Traceback" not in result.output
         assert "\x1b" not in result.output
+
+
+# The app --------------------------------------------------------------------------------------
+
+heads = st.sampled_from(
+    [b"Host: %h", b"Host: evil", b"Origin: http://evil", b"Origin: null", b"Content-Length: 5",
+     b"Content-Length: -1", b"Content-Length: 99999999999", b"Transfer-Encoding: chunked", b": x",
+     b"Host", b"X: \xff\x00", b"Expect: 100-continue", b"Range: bytes=0-"]
+)  # fmt: skip
+paths = st.sampled_from(
+    ["", "state", "results.zip", "results/../../t", "results/%2e%2e/t", "files/x", "files/%00",
+     "files/..%2f..%2fx", "run", "look", "use", "*", "//", "?a", "diseases", "%ff"]
+)  # fmt: skip
+bodies = st.sampled_from([b"", b"{}", b"[1]x", b"\xff{}[]", b'{"a":1}', b"[" * 5000])
+
+
+@fuzzed(
+    st.sampled_from(["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "\x00", "GET /"]),
+    st.booleans(), paths, st.lists(heads, max_size=4), bodies, examples=40,
+)  # fmt: skip
+def test_requests_to_the_app(method, knows_the_token, path, headers, body):
+    """Whatever is sent is answered or cut off; strangers learn nothing, files stay inside."""
+    with tempfile.TemporaryDirectory() as home:
+        session = Session(Path(home) / "app", 1000)
+        session.folder.mkdir()
+        server = Server(session, 0)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        token = server.token if knows_the_token else "x" * len(server.token)
+        host = server.host.encode()
+        lines = [f"{method} /{token}/{path} HTTP/1.0".encode(), *headers]
+        raw = b"\r\n".join(lines).replace(b"%h", host) + b"\r\n\r\n" + body
+        try:
+            with (
+                contextlib.suppress(ConnectionError),
+                socket.create_connection(
+                    ("127.0.0.1", server.server_address[1]), timeout=10
+                ) as link,
+            ):
+                link.sendall(raw)
+                link.shutdown(socket.SHUT_WR)
+                answer = b"".join(iter(lambda: link.recv(65536), b""))
+                if not (knows_the_token and b"Host: %h" in headers):
+                    assert b" 200 " not in answer.split(b"\r\n")[0]
+                assert b"Traceback" not in answer
+                assert knows_the_token or server.token.encode() not in answer
+        finally:
+            server.shutdown()
+            server.server_close()
+            session.close()
+        assert os.listdir(home) == []
 
 
 def test_cells_are_what_was_written(tmp_path):
