@@ -242,8 +242,16 @@ def test_from_a_dropped_file_to_the_report(app, tmp_path):
         browser.get(app.address)
         page = lambda name: browser.find_element(By.ID, name)  # noqa: E731
         until = lambda what: WebDriverWait(browser, 120, 0.1).until(lambda _: what())  # noqa: E731
-        page("choose").send_keys(f"{files.cases}\n{files.dna}")
+        # Dropped, as far as a script can drop; and chosen.
+        browser.execute_script(
+            "const d = new DataTransfer(); d.items.add(new File([arguments[0]], 'cases.csv'));"
+            "document.getElementById('drop').dispatchEvent("
+            "new DragEvent('drop', {dataTransfer: d, bubbles: true, cancelable: true}))",
+            Path(files.cases).read_text(),
+        )
         until(lambda: page("columns").find_elements(By.TAG_NAME, "tr"))
+        page("choose").send_keys(str(files.dna))
+        until(lambda: len(page("files").find_elements(By.TAG_NAME, "li")) == 2)
         uses = [Select(s).first_selected_option.text for s in
                 page("files").find_elements(By.TAG_NAME, "select")]  # fmt: skip
         assert uses == ["table", "sequences"]
@@ -263,6 +271,10 @@ def test_from_a_dropped_file_to_the_report(app, tmp_path):
         until(lambda: len(Select(page("disease")).options) > 5)
         Select(page("disease")).select_by_visible_text("measles")
         assert "measles" in page("disease-note").text
+        page("run").click()
+        until(lambda: page("cancel").is_displayed())
+        page("cancel").click()
+        until(lambda: page("progress").text == "cancelled")
         page("run").click()
         until(lambda: page("progress").text.startswith(("running", "done")))
         until(lambda: page("progress").text.startswith("done") or page("message").is_displayed())

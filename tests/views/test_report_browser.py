@@ -792,6 +792,80 @@ def test_downloads_of_hostile_names_are_inert(show, tmp_path):
     assert "'it''s'" in downloaded(page, tmp_path, "save-newick", "tree.newick").decode()
 
 
+def test_the_other_controls_do_what_they_say(show, outbreak):
+    model, _ = outbreak
+    page = show(model.report_data())
+    page.run("window.asked = 0; window.print = () => window.asked++;")
+    page["download"].click()
+    page["print"].click()
+    assert page.run("return window.asked") == 1
+    page["copy-link"].click()
+    page.until(lambda: page["copied"].text)
+    page["download"].find_element(By.TAG_NAME, "summary").click()
+    before = page.run("return window.outtrees.view.ky")
+    page["zoom-in"].click()
+    page.until(lambda: page.run("return window.outtrees.view.ky") > before)
+    page["zoom-out"].click()
+    page.until(lambda: page.run("return window.outtrees.view.ky") == pytest.approx(before))
+    # One supposition is taken back by its own cross.
+    page["search"].send_keys("c4", Keys.ENTER)
+    suppose(page, 1, 0)
+    page["search"].clear()
+    page["search"].send_keys("c8", Keys.ENTER)
+    suppose(page, 0, 1)
+    page["what-if"].find_element(By.CSS_SELECTOR, ".chip button").click()
+    page.until(lambda: len(page.run("return window.outtrees.state.supposed")) == 1)
+    assert page.run("return window.outtrees.state.supposed[0].kind") == "not"
+    # A second click on a button that is pressed takes it back as well.
+    page.until(lambda: "Summing" not in page["what-if"].text)
+    page["candidates"].find_element(By.CSS_SELECTOR, "[aria-pressed=true]").click()
+    page.until(lambda: not page["what-if"].is_displayed())
+    assert page.complaints() == []
+
+
+def test_filter_by_numbers_missing_cells_and_days_without_calendar(show):
+    points = [[(float(i), 0.0) for i in range(8)], [(0.0, float(i)) for i in range(8)]]
+    places = [
+        ReportColumn(f"place {k}", "place", [0.0] * 8, [""] * 8, p) for k, p in enumerate(points)
+    ]
+    data = small(dates=np.arange(8.0), calendar=False)
+    page = show(replace(data, columns=[*data.columns, *places]))
+    page["filter"].click()
+    Select(page["filter-column"]).select_by_visible_text("age")
+    page["filter-low"].send_keys("23", Keys.TAB)
+    assert page["filter-note"].text == "5 of 8 records shown"
+    page["filter-high"].send_keys("25", Keys.TAB)
+    assert page["filter-note"].text == "3 of 8 records shown"
+    page["filter-from"].send_keys("4", Keys.TAB)
+    page["filter-to"].send_keys("4.5", Keys.TAB)
+    assert page["filter-note"].text == "1 of 8 records shown"
+    page["filter-clear"].click()
+    Select(page["filter-column"]).select_by_visible_text("ward")
+    Select(page["filter-value"]).select_by_visible_text("missing")
+    assert page["filter-note"].text == "0 of 8 records shown"
+    for view in (
+        "timeline",
+        "curve",
+        "map",
+        "table",
+        "matrix",
+        "tree",
+    ):  # nothing to show, no fault
+        page[f"view-{view}"].click()
+        page.picture()
+    page["filter-clear"].click()
+    page["view-map"].click()
+    page.picture("map-canvas")
+    before = page.run("return window.outtrees.mapMarks()[3]")
+    Select(page["map-place"]).select_by_visible_text("place 1")
+    page.picture("map-canvas")
+    after = page.run("return window.outtrees.mapMarks()[3]")
+    assert (before["x"], before["y"]) != (after["x"], after["y"])
+    page["view-table"].click()
+    assert not page["table-before"].is_enabled()
+    assert page.complaints() == []
+
+
 def test_outline_is_a_tree_for_keys_and_screen_readers(show):
     page = show(small())
     page["outline"].find_element(By.TAG_NAME, "summary").click()

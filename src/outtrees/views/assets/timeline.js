@@ -91,7 +91,7 @@ function startTimeline() {
         pen.lineWidth = 3.5;
         pen.strokeStyle = theme.card;
         const text = cut(data.ids[state.chosen], 30), wide = pen.measureText(text).width;
-        const x = Math.min(at[state.chosen][0] + r + 8, W - wide - 4);
+        const right = at[state.chosen][0] + r + 8, x = right + wide < W - 4 ? right : right - 2 * r - 16 - wide;
         pen.textAlign = "left";
         pen.strokeText(text, x, at[state.chosen][1]);
         pen.fillStyle = theme.ink;

@@ -22,7 +22,7 @@ function startTree() {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.font = `12px ${FONT}`;
     const longest = d3.max(data.ids, (id) => Math.min(28, id.length));
-    view.fit(Math.min(view.W * 0.35, 30 + 7 * longest));
+    view.fit(Math.min(view.W * 0.35, 74 + 7 * longest)); // names end before the buttons
     document.documentElement.style.setProperty("--tall", `${byId("tree").offsetHeight}px`);
     if (near >= 0) view.centre(near);
   }
