@@ -38,7 +38,7 @@ def table(seed=0, spreads=SPREADS):
 @pytest.fixture(scope="module")
 def both():
     columns, truth = table()
-    options = {"roots": "single", "waiting_mean": 4.0, "waiting_sd": 1.7}
+    options = {"roots": "single", "waiting_mean": 4.0, "waiting_sd": 1.7, "parameters": "fitted"}
     models = [
         Ancestry(id="id", kinds=KINDS, group_spread=own, background=False, **options).fit(columns)
         for own in (False, True)

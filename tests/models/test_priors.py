@@ -25,6 +25,12 @@ def test_a_prior_is_normalised_has_its_slopes_and_its_draws(prior):
     for at in (-2.0, 0.3, 1.5):
         change = (prior.log_density(at + 1e-5) - prior.log_density(at - 1e-5)) / 2e-5
         assert prior.slope(at) == pytest.approx(change, rel=1e-5, abs=1e-7)
+    for z in (-6.0, -1.0, 0.0, 0.4, 3.0, 6.0):
+        assert prior.to_normal(prior.from_normal(z)) == pytest.approx(z, abs=1e-6)
+    below = np.cumsum(density) * step
+    for z, share in ((-1.0, 0.158655), (0.5, 0.691462)):
+        at = prior.from_normal(z)
+        assert np.interp(at, x, below) == pytest.approx(share, abs=3e-3)  # of the grid
     rng = np.random.default_rng(0)
     draws = np.array([prior.draw(rng) for _ in range(2000)])
     mean = density @ x * step

@@ -8,21 +8,28 @@ reading are further members of the mixture that readings are: every answer avera
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from outtrees.ancestry.learning import Problem, Reading, Roots, TableFit, problem_of, waiting_means
 from outtrees.ancestry.posterior import Member, Posterior
 from outtrees.candidates.edges import Constraints
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
-from outtrees.inference.importance import integrate, laplace_covariance, weighted_quantiles
+from outtrees.inference.importance import (
+    integrate,
+    laplace_covariance,
+    weighted_quantiles,
+    widened,
+)
 from outtrees.io.tables import Table
 from outtrees.models.columns import Lineage, Transmission, Waiting
 from outtrees.models.columns.lineage import order_by_cells
+from outtrees.models.priors import Normal, Prior
 
 Array = NDArray[np.float64]
 
@@ -30,6 +37,13 @@ Array = NDArray[np.float64]
 MOST_RECORDS, MOST_EDGES, MOST_PARAMETERS = 300, 50_000, 40
 _DRAWS, _LEAST_DRAWS = 128, 32  # of the first reading; of others in proportion to their weight
 _LEAST_WEIGHT = 0.02  # of readings with draws; others keep their fitted parameters
+_CLIMB = {"maxiter": 30, "ftol": 1e-7}  # to the mode in the coordinates of draws
+_MORE_STARTS = 3  # of climbs, drawn from the prior, in tables without dates
+_SAME_MODE = 0.3  # modes less than this apart are one
+_FAR_BEHIND = 7.0  # nats of evidence by which a mode does not count beside the best
+# What parameters far out raise: weights beyond all numbers, no tree at all, a flat covariance.
+_NO_DENSITY = (InvalidWeightsError, NoSpanningTreeError, np.linalg.LinAlgError)
+_HIGH = 1e12  # what a climb sees there
 _UNTAUGHT = 0.5  # chance that cells are like siblings' from which on they teach no waiting time
 
 
@@ -71,26 +85,78 @@ def integrated(
 
 
 def with_draws(problem: Problem, reading: Reading, start: Lineage, seed: int) -> Reading:
-    """Return the reading with draws of the parameters of `start`, from its own as mode."""
-    log_root, centre = reading.log_introduction, problem.first_log_root(start)
-    if len(start.params) > len(reading.lineage.params):  # the waiting time is open now
-        point = problem.climb(start, log_root)
-        mode = problem.params_of(point.lineage, point.log_root)
-    else:
-        mode = problem.params_of(start, log_root)
+    """Return the reading with draws of the parameters of `start`, from its own as first mode.
 
-    def log_density(theta: Array) -> float:
+    In coordinates in which every parameter is a standard normal beforehand.
+    """
+    centre = problem.first_log_root(start)
+    priors = problem.priors(start, centre)
+
+    def params_at(z: Array) -> Array:
+        pairs = zip(priors, z, strict=True)
+        return np.array([x if prior is None else prior.from_normal(x) for prior, x in pairs])
+
+    def log_density(z: Array) -> float:
         # Draws far out may overflow, or leave no tree: they have no probability.
         try:
             with np.errstate(all="ignore"):
-                return problem.at_params(start, theta, centre, with_slopes=False)[0].value
-        except (InvalidWeightsError, NoSpanningTreeError, np.linalg.LinAlgError):
+                params = params_at(z)
+                value = problem.at_params(start, params, centre, with_slopes=False)[0].value
+                return value + float(_log_stretch(priors, params, z).sum())
+        except _NO_DENSITY:
             return -np.inf
 
-    covariance = laplace_covariance(lambda theta: problem.at_params(start, theta, centre)[1], mode)
+    def both(z: Array) -> tuple[float, Array]:
+        """Return the log-density and its slopes."""
+        params = params_at(z)
+        point, found = problem.at_params(start, params, centre)
+        own = [0.0 if p is None else p.slope(x) for p, x in zip(priors, params, strict=True)]
+        # The prior's own slope, with the stretch of the coordinate, is that of the normal, −z.
+        normal = np.array([0.0 if p is None else -x for p, x in zip(priors, z, strict=True)])
+        stretch = _log_stretch(priors, params, z)
+        return point.value + float(stretch.sum()), (found - own) * np.exp(stretch) + normal
+
+    def loss(z: Array) -> tuple[float, Array]:
+        try:
+            with np.errstate(all="ignore"):
+                value, slopes = both(z)
+        except _NO_DENSITY:
+            return _HIGH, np.zeros(len(z))
+        return (-value, -slopes) if np.isfinite(value) else (_HIGH, np.zeros(len(z)))
+
+    first = problem.params_of(start, reading.log_introduction)
+    pairs = zip(priors, first, strict=True)
+    z = np.array([x if prior is None else prior.to_normal(x) for prior, x in pairs])
+    starts = [z]
+    if start.dates is None:
+        # Without dates little tells parents from children: there are several modes.
+        starts += list(np.random.default_rng(seed).normal(size=(_MORE_STARTS, len(z))))
+    modes: list[tuple[float, Array, Array]] = []
+    for at in starts:
+        bounds = [(x - 5.0, x + 5.0) for x in at]
+        climb = minimize(loss, at, jac=True, method="L-BFGS-B", bounds=bounds, options=_CLIMB)
+        mode = np.asarray(climb.x)
+        if any(abs(mode - other).max() < _SAME_MODE for _, other, _ in modes):
+            continue
+        covariance = laplace_covariance(lambda z: both(z)[1], mode, widest=1.0)
+        covariance = widened(log_density, mode, covariance, widest=1.2)
+        weight = -float(climb.fun) + 0.5 * float(np.linalg.slogdet(covariance)[1])
+        modes.append((weight, mode, covariance))
+    modes.sort(key=lambda found: -found[0])
+    near = [(mode, own) for weight, mode, own in modes if weight > modes[0][0] - _FAR_BEHIND]
     n_draws = max(_LEAST_DRAWS, round(_DRAWS * reading.weight))
-    draws = integrate(log_density, mode, covariance, n_draws, seed)
-    return replace(reading, draws=draws, drawn=start)
+    draws = integrate(log_density, *near[0], n_draws, seed, near[1:])
+    params = np.array([params_at(row) for row in draws.params])
+    return replace(reading, draws=replace(draws, params=params), drawn=start)
+
+
+def _log_stretch(priors: Sequence[Prior | None], params: Array, z: Array) -> Array:
+    """Return the logarithm of ∂ params / ∂ z."""
+    normal = Normal()
+    rows = zip(priors, params, z, strict=True)
+    return np.array(
+        [0.0 if p is None else normal.log_density(at) - p.log_density(x) for p, x, at in rows]
+    )
 
 
 def opened(lineage: Lineage, spread: float) -> Lineage:

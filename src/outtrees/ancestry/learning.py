@@ -38,7 +38,7 @@ from outtrees.models.columns.lineage import (
     with_backgrounds,
 )
 from outtrees.models.columns.waiting import guessed_wait
-from outtrees.models.priors import Normal
+from outtrees.models.priors import Normal, Prior
 from outtrees.trees import OutTreeDistribution
 
 Array = NDArray[np.float64]
@@ -270,6 +270,11 @@ class Problem:
         """Return `at` for parameters of this lineage and, with any number of roots, log_root."""
         own, log_root = (theta, 0.0) if self.roots == "single" else (theta[:-1], float(theta[-1]))
         return self.at(start.with_params(own), log_root, centre, with_slopes=with_slopes)
+
+    def priors(self, lineage: Lineage, centre: float) -> list[Prior | None]:
+        """Return the prior of each of `params_of`, None where it is not one of a single one."""
+        introduction = [Normal(centre, _ROOT_SPREAD)] if self.roots == "any" else []
+        return [*lineage.priors(), *introduction]
 
     def params_of(self, lineage: Lineage, log_root: float) -> Array:
         """Return what `at_params` takes."""

@@ -73,17 +73,42 @@ def laplace_covariance(slopes: Callable[[Array], Array], mode: Array, widest: fl
     return np.asarray((vectors / np.maximum(values, widest**-2)) @ vectors.T)
 
 
+def widened(
+    log_density: Callable[[Array], float], mode: Array, covariance: Array, widest: float = 2.0
+) -> Array:
+    """Return the covariance, wider in directions that fall off less than second derivatives say.
+
+    A log-density that is steep on one side of its mode and flat on the other has large second
+    derivatives there: its fall two standard deviations away shows how wide it is, up to `widest`.
+
+    Examples
+    --------
+    >>> flat_left = lambda x: float(-50 * x[0] ** 2 if x[0] > 0 else -0.5 * x[0] ** 2)
+    >>> widened(flat_left, np.zeros(1), np.array([[0.01]])).round(2)
+    array([[1.]])
+    """
+    factor = np.linalg.cholesky(covariance)
+    top = log_density(mode)
+    for i, step in enumerate(factor.T.copy()):
+        fall = max(top - max(log_density(mode + 2 * step), log_density(mode - 2 * step)), 1e-6)
+        most = max(widest / float(np.linalg.norm(step)), 1.0)
+        factor[:, i] *= min(max(np.sqrt(2.0 / fall), 1.0), most)
+    return np.asarray(factor @ factor.T)
+
+
 def integrate(
     log_density: Callable[[Array], float],
     mode: Array,  # (P,)
     covariance: Array,  # (P, P), about the mode
     n_draws: int,
     seed: int,
+    others: Sequence[tuple[Array, Array]] = (),
 ) -> WeightedDraws:
     """Return weighted draws of an unnormalised log-density of P ≥ 1 parameters.
 
     n_draws in two rounds, and more rounds as long as the weights cannot be trusted. Draws are
-    scrambled Sobol points: their errors are below those of independent draws.
+    scrambled Sobol points: their errors are below those of independent draws. `others` are further
+    modes with their covariances; each gets a round of its own, and all weigh by their evidence.
 
     Examples
     --------
@@ -93,19 +118,25 @@ def integrate(
     """
     size = 1 << max(int(np.ceil(np.log2(max(n_draws, 2)))) - 1, 2)  # of a round
     points = Sobol(len(mode) + 1, scramble=True, rng=np.random.default_rng(seed))
-    proposals = [_Proposal.of(mode, _WIDER**2 * covariance)]
+    first = [_Proposal.of(at, _WIDER**2 * own) for at, own in ((mode, covariance), *others)]
+    proposals: list[_Proposal] = []
     draws: list[Array] = []
     values: list[float] = []
+    found: WeightedDraws | None = None
     while True:
+        if found is None or len(proposals) < len(first):
+            proposals.append(first[len(proposals)])
+        else:
+            proposals.append(_adapted(found, mode, covariance))
         for theta in proposals[-1].draw(points.random(size)):
             value = log_density(theta)
             draws.append(theta)
             values.append(value if np.isfinite(value) else -np.inf)
         params = np.array(draws)
         found = weighted_draws(params, np.array(values) - _log_mixture(proposals, params))
-        if len(proposals) >= 2 and (found.trusted or len(proposals) == 2 + _MOST_ROUNDS):
+        rounds = len(proposals) - len(first)
+        if rounds >= 1 and (found.trusted or rounds == 1 + _MOST_ROUNDS):
             return found
-        proposals.append(_adapted(found, mode, covariance))
 
 
 def weighted_draws(params: Array, log_weights: Array) -> WeightedDraws:

@@ -11,9 +11,26 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaln, expit, gammaln, log_expit
+from scipy.special import (
+    betainc,
+    betaincinv,
+    betaln,
+    expit,
+    gammainc,
+    gammaincc,
+    gammainccinv,
+    gammaincinv,
+    gammaln,
+    log_expit,
+    log_ndtr,
+    ndtr,
+    ndtri,
+    ndtri_exp,
+)
 
 from outtrees._common.types import Array
+
+_TINY = 1e-200  # shares below which the tail of a Beta is a power law to all digits
 
 
 class Prior(ABC):
@@ -30,6 +47,18 @@ class Prior(ABC):
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> float:
         """Return one draw."""
+
+    @abstractmethod
+    def from_normal(self, z: float) -> float:
+        """Return the quantile of this distribution at that of a standard normal's z.
+
+        In the coordinate z the parameter is a standard normal beforehand: no prior has long tails
+        there, and what the data say nothing about is easy to draw.
+        """
+
+    @abstractmethod
+    def to_normal(self, x: float) -> float:
+        """Return the z whose `from_normal` is x."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +80,14 @@ class Normal(Prior):
     def draw(self, rng: np.random.Generator) -> float:
         """Return one draw."""
         return float(rng.normal(self.centre, self.spread))
+
+    def from_normal(self, z: float) -> float:
+        """Return centre + spread · z."""
+        return self.centre + self.spread * z
+
+    def to_normal(self, x: float) -> float:
+        """Return (x − centre) / spread."""
+        return (x - self.centre) / self.spread
 
 
 @dataclass(frozen=True)
@@ -82,6 +119,28 @@ class LogitBeta(Prior):
         """Return one draw: the difference of two logarithms of gammas, which does not underflow."""
         return _log_gamma(self.a, rng) - _log_gamma(self.b, rng)
 
+    def from_normal(self, z: float) -> float:
+        """Return the logit at the normal's z, far out by the power law of the share's tail."""
+        if z > 0:  # 1 − share is the small one
+            return -LogitBeta(self.b, self.a).from_normal(-z)
+        log_p = float(log_ndtr(z))
+        share = float(betaincinv(self.a, self.b, np.exp(log_p)))
+        if share < _TINY:
+            return (log_p + float(np.log(self.a)) + float(betaln(self.a, self.b))) / self.a
+        return float(np.log(share) - np.log1p(-share))
+
+    def to_normal(self, x: float) -> float:
+        """Return the normal's z at the logit x."""
+        below, above = _log_tail(self.a, self.b, x), _log_tail(self.b, self.a, -x)
+        return float(ndtri_exp(below)) if below < above else -float(ndtri_exp(above))
+
+
+def _log_tail(a: float, b: float, x: float) -> float:
+    """Return log P(share < expit(x)) of a Beta(a, b)."""
+    if expit(x) < _TINY:
+        return a * x - float(np.log(a)) - float(betaln(a, b))
+    return float(np.log(betainc(a, b, expit(x))))
+
 
 @dataclass(frozen=True)
 class LogInverseGamma(Prior):
@@ -102,6 +161,17 @@ class LogInverseGamma(Prior):
     def draw(self, rng: np.random.Generator) -> float:
         """Return one draw."""
         return float(np.log(self.scale)) - _log_gamma(self.shape, rng)
+
+    def from_normal(self, z: float) -> float:
+        """Return the logarithm at the normal's z."""
+        quantile = gammainccinv if z < 0 else gammaincinv  # of scale / value, by its smaller tail
+        return float(np.log(self.scale) - np.log(quantile(self.shape, ndtr(-abs(z)))))
+
+    def to_normal(self, x: float) -> float:
+        """Return the normal's z at the logarithm x."""
+        ratio = self.scale * np.exp(-x)
+        above, below = float(gammaincc(self.shape, ratio)), float(gammainc(self.shape, ratio))
+        return float(ndtri(above)) if above < 0.5 else -float(ndtri(below))
 
 
 def _log_gamma(shape: float, rng: np.random.Generator) -> float:

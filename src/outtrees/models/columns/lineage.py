@@ -16,7 +16,7 @@ from outtrees.models.column import ColumnKernel, Index, Quantity, logit, share_o
 from outtrees.models.columns.matrices import GivenWeights
 from outtrees.models.columns.waiting import Waiting
 from outtrees.models.edges import chunks
-from outtrees.models.priors import LogitBeta, log_dirichlet
+from outtrees.models.priors import LogitBeta, Prior, log_dirichlet
 
 # What an edge needs for a while, for each column and number of links.
 _CELLS_OF_AN_EDGE = 4
@@ -634,6 +634,18 @@ class Lineage:
         if self.generations > 1:
             value += log_dirichlet(self.log_step_weights, self._link_prior)
         return float(value + sum(self.kernels[c].log_prior() for c in self.used))
+
+    def priors(self) -> list[Prior | None]:
+        """Return the prior of each of `params`, None where it is not one of a single parameter."""
+        result: list[Prior | None] = []
+        for c in self.used:
+            kernel = self.kernels[c]
+            own = type(kernel).log_prior is not ColumnKernel.log_prior
+            if own and not isinstance(kernel, Waiting):
+                result += [None] * len(kernel.params)
+            else:
+                result += kernel.priors()
+        return [*result, *self._outlier_priors, *[None] * (self.generations - 1)]
 
     @property
     def _outlier_priors(self) -> list[LogitBeta]:
