@@ -45,12 +45,12 @@ LIFT = 30.0
 OURS, LIFTED = "outtrees", f"torch-struct, scores + {LIFT:.0f}"
 JAX = "slogdet in JAX"
 LOOKS = {  # colour, marker, line, row of its crosses
-    OURS: ("#0072b2", "o", "-", 4),
+    OURS: ("#0072b2", "o", "-", 5),
     "bordered determinant": ("#d55e00", "s", "-", 0),
     "networkx": ("#009e73", "D", "--", 1),
-    "torch-struct": ("#cc79a7", "^", "-", 3),
+    "torch-struct": ("#cc79a7", "^", "-", 4),
     LIFTED: ("#555555", "v", ":", 2),
-    JAX: ("#e69f00", "P", "--", 5),
+    JAX: ("#e69f00", "P", "--", 3),
 }
 
 # (log_beta, log_root) → log Z and the edge marginals, or None where the engine has none.

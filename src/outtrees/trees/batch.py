@@ -15,7 +15,7 @@ from outtrees._common.arguments import as_count
 from outtrees._common.random import RandomState, as_generator
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees.probabilities import read_only, settled, weighted
-from outtrees.trees.weights import LARGEST_TREE_SPREAD, Floats, Ints, as_floats
+from outtrees.trees.weights import LARGEST_TREE_SPREAD, Floats, Ints, as_floats, real_numbers
 
 if TYPE_CHECKING:
     from outtrees.trees.distribution import OutTreeDistribution, Roots
@@ -80,12 +80,16 @@ class OutTreeBatch:
         *,
         roots: Roots = "single",
     ) -> None:
-        beta = as_floats(log_beta, "log_beta")
-        if beta.ndim != 3 or beta.shape[1] != beta.shape[2] or beta.shape[1] == 0:
+        raw = real_numbers(log_beta, "log_beta")
+        if raw.ndim != 3 or raw.shape[1] != raw.shape[2] or raw.shape[1] == 0:
             raise InvalidWeightsError(
-                f"log_beta must have shape (B, T, T) [problem, child, parent]; got {beta.shape}"
+                f"log_beta must have shape (B, T, T) [problem, child, parent]; got {raw.shape}"
             )
-        B, T, _ = beta.shape
+        B, T, _ = raw.shape
+        # Room for the marginals too: one array of megabytes gets large pages of memory, and small
+        # ones cost as much as the sums.
+        beta, self._room = np.empty((2, B, T, T))
+        beta[:] = raw
         root = np.zeros((B, T)) if log_root is None else as_floats(log_root, "log_root")
         if root.shape != (B, T):
             raise InvalidWeightsError(f"log_root must have shape {(B, T)}; got {root.shape}")
@@ -382,7 +386,7 @@ class OutTreeBatch:
         """Log Z and both marginals."""
         B, T = self.log_root.shape
         log_z, fits = np.empty(B), np.zeros(B, dtype=bool)
-        edge, root = np.empty((B, T, T)), np.empty((B, T))
+        edge, root = self._room, np.empty((B, T))
 
         def fill(at: slice, space: Floats) -> None:
             solved = self._solve("MARGINALS", at, space, None if self._lifted else edge[at])

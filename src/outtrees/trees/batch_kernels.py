@@ -29,18 +29,26 @@ def moved(i, anchor):
 
 
 @helper
+def swap_columns(q, i, anchor, lane):
+    """Exchange the columns 0 and ``anchor`` of one row."""
+    q[i, 0, lane], q[i, anchor, lane] = q[i, anchor, lane], q[i, 0, lane]
+
+
+@helper
 def load(beta, length, anchor, q, lane):
     """Copy one problem into a lane of q."""
     n = len(q)
-    for i in range(n):
-        for j in range(n):
-            q[i, j, lane] = 0.0
     for i in range(length):
+        u = moved(i, anchor)
         for j in range(length):
-            if i != j:
-                q[i, j, lane] = beta[moved(i, anchor), moved(j, anchor)]
+            q[i, j, lane] = beta[u, j]
+        for j in range(length, n):
+            q[i, j, lane] = 0.0
+        swap_columns(q, i, anchor, lane)
     for i in range(length, n):
         q[i, 0, lane] = 1.0
+        for j in range(1, n):
+            q[i, j, lane] = 0.0
 
 
 @helper
@@ -207,12 +215,13 @@ def solve(what, beta, rho, length, anchor, s, y, rho_0, fits, out, root):
                 s[b, i], y[b, i] = S[i, lane], Y[i, lane]
                 u = moved(i, anchor[b])
                 root[b, u] = R[i, lane] * X[i, lane] / total[lane]
-                for j in range(n):
-                    if what == FACTORS:
+                if what == FACTORS:
+                    for j in range(n):
                         out[b, i, j] = q[i, j, lane]
-                    elif what == MARGINALS:
-                        v = moved(j, anchor[b])
-                        out[b, u, v] = M[i, j, lane] * beta[b, u, v]
+                elif what == MARGINALS:
+                    swap_columns(M, i, anchor[b], lane)
+                    for j in range(n):
+                        out[b, u, j] = M[i, j, lane] * beta[b, u, j]
 
 
 @helper

@@ -102,12 +102,17 @@ def anchored_order(n: int, anchor: int) -> Ints:
 
 def as_floats(values: ArrayLike, name: str) -> Floats:
     """Return the values as doubles of their own, or say in one sentence that they are none."""
+    return np.array(real_numbers(values, name), dtype=np.float64, order="C")
+
+
+def real_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return the values as an array, or say in one sentence that they are no real numbers."""
     raw: NDArray[Any] = np.asarray(values)
     if raw.dtype.kind not in "biuf":
         raise InvalidWeightsError(
             f"{name} must hold real numbers; got dtype {raw.dtype}. Pass an array of log-weights"
         )
-    return np.array(raw, dtype=np.float64, order="C")
+    return raw
 
 
 def _range(values: Floats, name: str) -> tuple[float, float]:
