@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from outtrees import __version__
+from outtrees._common.progress import note, under_way
 from outtrees._common.random import as_generator
 from outtrees.ancestry.estimator import Ancestry
 from outtrees.candidates.plan import MOST_DENSE
@@ -152,15 +153,22 @@ def fit_populations(
     state = ancestry.random_state
     seed = None if state is None else int(as_generator(state).integers(2**63))
     folder = RunFolder(out, digest_of(records), _settings(ancestry, min_support), seed)
-    failures = run_units_into(
-        folder,
-        fit_population,
-        populations,
-        data=(bare, min_support),
-        n_jobs=n_jobs,
-        scheduler=scheduler,
-        progress=progress,
-    )
+
+    def tell(finished: int, total: int) -> None:
+        note(f"{finished} of {total} populations")
+        if progress is not None:
+            progress(finished, total)
+
+    with under_way("fit_populations"):
+        failures = run_units_into(
+            folder,
+            fit_population,
+            populations,
+            data=(bare, min_support),
+            n_jobs=n_jobs,
+            scheduler=scheduler,
+            progress=tell,
+        )
     return PopulationFits(folder.path, _merge(folder, populations, failures))
 
 

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.order import record_order
-from outtrees._common.progress import shows_progress
+from outtrees._common.progress import note, shows_progress
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
@@ -493,6 +493,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _sample(self, model: LabelModel, known: Labels, seed: int) -> None:
         """Find the posterior of the labels, averaged over the settings that weigh most."""
+        note("drawing trees and labels")
         fresh = model.log_fresh is not None
         settings, without = np.array([[1.0, model.stickiness, model.sharpness, fresh]]), None
         if self.choice_ is not None and self.joint_ is not True and self.candidates_ == "dense":
