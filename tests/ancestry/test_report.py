@@ -170,3 +170,20 @@ def test_sequences_are_runs_of_differences(monkeypatch):
     assert sites.differences == [[], [(2, "T"), (6, "??")], None, [(4, "T")]]
     monkeypatch.setattr("outtrees.ancestry.report.MAX_SITE_LETTERS", 10)
     assert report_sites(column) is None
+
+
+def test_children_by_week_are_drawn_where_there_are_calendar_dates():
+    table = {
+        "id": [f"r{i}" for i in range(12)],
+        "day": [str(np.datetime64("2024-01-01") + 3 * i) for i in range(12)],
+    }
+    model = Ancestry(waiting_mean=3, waiting_sd=1, random_state=0).fit(table)
+    (series,) = model.report_data().series
+    points = np.array(series.points)
+    assert (np.diff(points[:, 0]) == 7).all()
+    assert (points[:, 2] <= points[:, 1] + 1e-9).all()
+    assert (points[:, 1] <= points[:, 3] + 1e-9).all()
+    # Twelve records in weeks of 3, 2, 2, 3 and 2: their expected children are all there are.
+    total = points[:, 1] @ [3, 2, 2, 3, 2]
+    assert total == pytest.approx(12 - model.fitted.trees.root_marginals.sum())
+    assert Ancestry(root="r0", waiting_mean=3, waiting_sd=1).fit(table).report_data().series == []

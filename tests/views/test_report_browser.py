@@ -629,7 +629,7 @@ def test_readings_stand_side_by_side(show):
     page["view-readings"].click()
     words = page["readings"].text.replace("\u00a0", " ")
     assert "1 record has different best parents" in words
-    assert "weight 40 %, 1 other parents" in words
+    assert "weight 40 %, 1 other parent" in words
     assert "case 4 case 1 80 % case 2 50 %" in words
     page = show(small())
     assert not page["view-readings"].is_displayed()

@@ -18,12 +18,13 @@ from outtrees.ancestry.columns import DateOptions
 from outtrees.ancestry.integration import intervals_table, is_integrated
 from outtrees.ancestry.learning import waiting_means
 from outtrees.ancestry.posterior import Posterior
-from outtrees.ancestry.spread import Spread
+from outtrees.ancestry.spread import Spread, children_by_date
 from outtrees.ancestry.support import best_parents, log_density, ranked_parents, readings_table
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.candidates.plan import MUCH_DROPPED
 from outtrees.errors import Message, Option, Part
+from outtrees.io.tables import Table
 from outtrees.models.columns import (
     Distances,
     GivenWeights,
@@ -60,9 +61,11 @@ _NOTED, _MOST_READINGS = 0.02, 8  # weight of a reading in the report, and their
 _DRAWN = "Medians and intervals that hold 95 % of the draws that all supports average over."
 _INTERVALS = "Intervals hold 95 %, by the curvature of the log-posterior."
 _CHILDREN = (
-    "Intervals hold 95 % of drawn trees. Cases of the last weeks may have children that were not "
-    "sampled yet."
+    "Mean number of children by the week of the parent's date, among the records of this table; "
+    "intervals hold 95 % of drawn trees. Those of the last weeks may have children that are not in "
+    "the table yet."
 )
+_TREES, _MANY_RECORDS = 200, 2000  # drawn for these intervals; records above which none are drawn
 _MANY_LAST = 0.2  # share of records with the last date that is worth a warning
 _FEW = 20  # records that may share a date, or go with a column, by chance
 _CROWDED = 3  # times as many records as any other date has
@@ -449,6 +452,7 @@ def report_data(
         **{f"sha256 of {name}": digest for name, digest in records.provenance.items()},
     }
     intervals, series = _spread(spread)
+    series = series or _children_by_week(posterior)
     note = _INTERVALS if intervals else ""
     if not intervals and is_integrated(posterior):
         intervals, note = _drawn_intervals(posterior), _DRAWN
@@ -556,12 +560,27 @@ def _spread(spread: Spread | None) -> tuple[list[ReportInterval], list[ReportSer
         ReportInterval(str(name).replace("_", " "), estimate, lower, upper, bool(given))
         for name, estimate, lower, upper, given in rows
     ]
-    table = spread.reproduction
+    return intervals, _children_series(spread.reproduction, "sampled children of one case")
+
+
+def _children_by_week(posterior: Posterior) -> list[ReportSeries]:
+    """Return the mean number of children by week, where dates are calendar dates."""
+    dates = posterior.lineage.dates
+    if dates is None or posterior.roots == "single" or len(posterior.records) > _MANY_RECORDS:
+        return []
+    if not posterior.records.column(posterior.names[dates]).calendar:
+        return []
+    rng = np.random.default_rng(0)  # a report of the same fit is the same
+    table = children_by_date(posterior, dates, True, _TREES, rng)
+    return _children_series(table, "children of one record")
+
+
+def _children_series(table: Table, what: str) -> list[ReportSeries]:
     columns = [[_day(cell) for cell in table["from"]]]
     columns += [table[name] for name in ("children", "lower", "upper")]
     points = list(zip(*columns, strict=True))
-    series = ReportSeries("sampled children of one case, by the parent's date", points, _CHILDREN)
-    return intervals, [series] if len(points) > 1 else []
+    series = ReportSeries(f"{what}, by the parent's date", points, _CHILDREN)
+    return [series] if len(points) > 2 else []
 
 
 def _day(cell: Any) -> float:

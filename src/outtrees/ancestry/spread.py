@@ -51,7 +51,7 @@ def spread_of(
         _parameters(posterior, kernel, dates, calendar),
         infections,
         links,
-        _reproduction(posterior, dates, calendar, n_trees, rng),
+        children_by_date(posterior, dates, calendar, n_trees, rng),
     )
 
 
@@ -130,7 +130,7 @@ def _links_and_infections(
 # Children over time ------------------------------------------------------------------------
 
 
-def _reproduction(
+def children_by_date(
     posterior: Posterior, dates: int, calendar: bool, n_trees: int, rng: np.random.Generator
 ) -> Table:
     """Return the mean number of sampled children by the week (or tenth) of the parent's date."""

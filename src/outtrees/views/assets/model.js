@@ -106,6 +106,7 @@ const shownRecords = () => d3.range(T).filter(isShown);
 const percent = (p) => (p > 0.995 && p < 1 - 1e-9 ? ">\u00a099\u00a0%" : p > 0 && p < 0.005 ? "<\u00a01\u00a0%" : `${Math.round(100 * p)}\u00a0%`);
 const short = d3.format(".4~g");
 const many = d3.format(",");
+const counted = (n, noun) => `${many(n)} ${noun}${n === 1 ? "" : "s"}`;
 const dateText = d3.utcFormat("%-d\u00a0%b\u00a0%Y");
 const isoText = d3.utcFormat("%Y-%m-%d");
 const dayText = (v) => (data.calendar ? dateText(new Date(v * 864e5)) : `day\u00a0${short(v)}`);

@@ -57,7 +57,7 @@ function startReadings() {
     const others = d3.range(T).filter((i) => isShown(i) && differs(i));
     if (state.chosen >= 0 && !others.includes(state.chosen)) others.unshift(state.chosen);
     const top = data.readings.map((r, n) => make("th", { scope: "col" }, r.name, make("span", { class: "quiet block" },
-      `weight ${percent(r.weight)}`, n ? `, ${many(r.parents.filter((p, i) => p !== data.readings[0].parents[i]).length)} other parents` : ""),
+      `weight ${percent(r.weight)}`, n ? `, ${counted(r.parents.filter((p, i) => p !== data.readings[0].parents[i]).length, "other parent")}` : ""),
       make("div", { class: "meter" }, make("span", { "width%": 100 * r.weight }))));
     const rows = others.slice(0, 200).map((i) => make("tr", { class: i === state.chosen ? "chosen" : null }, make("th", { scope: "row" }, pick(i, 40)),
       ...data.readings.map((r) => make("td", { class: r.parents[i] !== data.readings[0].parents[i] ? "other" : null },
