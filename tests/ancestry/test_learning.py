@@ -384,6 +384,41 @@ def test_as_many_parents_are_right_as_promised(followed):
     assert promised > 0.4 * right > 16
 
 
+def test_supports_are_neither_too_sure_nor_too_modest():
+    """Where the model is true and the waiting time is known.
+
+    When records were compared with all others, also with their children, 15 % less was promised.
+    """
+    right = promised = 0.0
+    for seed in range(5):
+        dates, place, parents = outbreak(seed, T=120, sd=3.0, n_roots=12)
+        kernels = [Waiting(mean=8.0, sd=3.0), Drift(offset=False)]
+        fit, chance = answered([dates, place], kernels)
+        guess, rows = chance.argmax(axis=1), np.arange(120)
+        right += (guess == np.where(parents < 0, rows, parents)).sum()
+        promised += chance[rows, guess].sum()
+        assert fit.left_out == ()
+        assert fit.readings[0].lineage.outlier_shares[1] < 0.05  # there are none
+    # Two binomial errors are 6 %.
+    assert promised == pytest.approx(right, rel=0.1)
+
+
+def test_places_of_areas_are_no_spikes():
+    """Cases at the centres of counties, whose parents often are in the next one."""
+    rng = np.random.default_rng(0)
+    grid = np.arange(0, 52, 3.0)
+    centres = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    centres = centres + rng.uniform(-0.3, 0.3, centres.shape)
+    for seed in (1, 2):
+        dates, place, _ = outbreak(seed, T=120, sd=3.0, n_roots=12)
+        nearest = ((place[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        kernels = [Waiting(mean=8.0, sd=3.0), Drift(offset=False)]
+        fit, _ = answered([dates, centres[nearest]], kernels)
+        assert fit.left_out == ()
+        spread = np.sqrt(np.diag(fit.readings[0].lineage.kernels[1].cov))
+        assert ((spread > 0.5) & (spread < 3.0)).all()
+
+
 def test_readings_are_sorted_and_few(followed):
     for _, fit, _ in followed:
         weights = [reading.weight for reading in fit.readings]

@@ -1,9 +1,11 @@
 """Each fact counts once as evidence of ancestry: one date, no column that follows from another."""
 
 import numpy as np
+import pytest
 
+from outtrees import Ancestry
 from outtrees.records import read_records
-from outtrees.records.evidence import as_evidence
+from outtrees.records.evidence import as_evidence, begin_where_others_end
 
 T = 60
 
@@ -165,3 +167,57 @@ def test_independent_columns_stay():
             "y": rng.normal(size=T),
         }
         assert len(evidence(table).columns) == 6
+
+
+# Ends ----------------------------------------------------------------------------------------
+
+
+def dividing(seed, gap=1, film=70, first=3):
+    """Return when cells begin and end that divide until a film ends, and their mothers."""
+    rng = np.random.default_rng(seed)
+    begin, end, mother = list(np.round(rng.uniform(0, 12, first))), [], [-1] * first
+    for cell in range(10**6):
+        if cell == len(begin):
+            break
+        last = begin[cell] + max(4, round(rng.normal(14, 3)))
+        end.append(min(last, film))
+        if last + gap < film and rng.random() < 0.95:
+            begin += [last + gap] * 2
+            mother += [cell] * 2
+    return np.array(begin), np.array(end), np.array(mother)
+
+
+@pytest.mark.parametrize("gap", [0, 1])
+def test_records_that_begin_where_others_end_have_ends(gap):
+    """As cells divide; not after their lengths are exchanged, nor in an outbreak."""
+    found = 0
+    for seed in range(5):
+        begin, end, _ = dividing(seed, gap)
+        one, rng = np.zeros(len(begin), dtype=np.intp), np.random.default_rng(seed)
+        found += begin_where_others_end(begin, end, one)
+        assert not begin_where_others_end(begin, begin + rng.permutation(end - begin), one)
+        onset = np.sort(rng.integers(0, 60, 150)).astype(float)
+        well = onset + np.round(rng.gamma(9, 1, 150))
+        assert not begin_where_others_end(onset, well, np.zeros(150, dtype=np.intp))
+        assert not begin_where_others_end(begin, begin - 1, one)
+    assert found >= 4
+
+
+def test_ends_are_named_and_used():
+    begin, end, mother = dividing(1)
+    rng = np.random.default_rng(0)
+    place = np.zeros((len(begin), 2))
+    for cell, v in enumerate(mother):
+        place[cell] = rng.uniform(0, 60, 2) if v < 0 else place[v] + rng.normal(0, 2, 2)
+    table = {"cell": [f"c{i}" for i in range(len(begin))], "birth": begin, "last": end}
+    table |= {"x": place[:, 0], "y": place[:, 1]}
+    records = as_evidence(read_records(table, id="cell"))
+    assert records.until == "last"
+    assert records.column("last").kind == "date"
+    assert "others begin ('birth') where one ended" in records.column("last").reason
+    asked = as_evidence(read_records(table, id="cell", kinds={"last": "continuous"}))
+    assert asked.until is None
+    found = Ancestry(id="cell", random_state=0).fit(table)
+    supports = found.fitted.support_of
+    right = sum(supports.get((u, v), 0.0) > 0.5 for u, v in enumerate(mother) if v >= 0)
+    assert right > 0.7 * (mother >= 0).sum()

@@ -343,16 +343,16 @@ class Problem:
                 continue
             share = float(lineage.outlier_shares[c])
             shares = _FIRST_SHARES if share > 0 and c in lineage.contrasted else (share,)
+            forms = [v.with_params(params) for v in kernel.variants() for params in v.start_grid()]
+            if c in lineage.contrasted and lineage.backgrounds is not None:
+                forms.append(lineage.backgrounds[c].kernel)  # as near as earlier cells are at all
             tried = []
-            for variant in kernel.variants():
-                for params in variant.start_grid():
-                    moved = variant.with_params(params)
-                    logs = self._log_alone(_with_column(lineage, c, moved, share), c)
-                    for share in shares:
-                        gain = self._gain_alone(*logs, share, waits, log_root) - bare.log_z
-                        tried.append(
-                            (gain + moved.log_prior(), _with_column(lineage, c, moved, share))
-                        )
+            for moved in forms:
+                logs = self._log_alone(_with_column(lineage, c, moved, share), c)
+                for share in shares:
+                    gain = self._gain_alone(*logs, share, waits, log_root) - bare.log_z
+                    one = _with_column(lineage, c, moved, share)
+                    tried.append((gain + moved.log_prior(), one))
             lineage = max(tried, key=lambda pair: pair[0])[1]
         return lineage
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import coo_array
+from scipy.spatial import cKDTree
 from scipy.special import expit
 
 from outtrees._common.types import Array
@@ -623,19 +624,31 @@ def typical_variance(known: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(variance > 0, variance, 1.0)
 
 
+_MOST_SHARED = 0.5  # of the records, at places that they share: these are areas
+
+
 def rounding(known: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the standard deviation that rounding leaves in each column of known cells (D,).
 
     The unit in which cells are written is the least difference between two of them that differ;
-    what lies within it is spread evenly, with standard deviation unit / √12.
+    what lies within it is spread evenly, with standard deviation unit / √12. Of places at which
+    most records have company, such as the centres of counties, the unit is the distance from one
+    to the next: records of one county need not be at one place.
 
     Examples
     --------
     >>> rounding(np.array([[0.5], [1.0], [3.0], [3.0]])).round(3)
     array([0.144])
+    >>> rounding(np.array([[0.0, 0.0]] * 3 + [[30.0, 1.0]] * 2 + [[60.0, 0.0]] * 3)).round(1)
+    array([8.7, 8.7])
     """
     finest = np.zeros(known.shape[1])
     for d, column in enumerate(known.T):
         steps = np.diff(np.unique(column))
         finest[d] = steps.min() / np.sqrt(12) if len(steps) else 0.0
+    places, number = np.unique(known, axis=0, return_counts=True)
+    shared = float(number[number > 1].sum()) > _MOST_SHARED * len(known)
+    if known.shape[1] > 1 and len(places) > 2 and shared:
+        nearest = cKDTree(places).query(places, k=2)[0][:, 1]
+        finest = np.maximum(finest, float(np.median(nearest)) / np.sqrt(12))
     return finest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import lgamma, log
@@ -18,6 +19,9 @@ from outtrees.records.records import Records
 ASKED = "asked for"
 _LOG_CHANCE = log(1e-4)  # a coincidence less probable than this is none
 _LEAST_ROWS = 8
+# Records that begin where others end: how many there are, which share of them, how well numbers of
+# beginnings and ends go together, and by how many deviations better than after exchanges.
+_LEAST_ENDS, _MOST_MET, _GO_TOGETHER, _EXCHANGES, _FAR_ERRORS = 20, 0.8, 0.7, 40, 4.0
 _AS_FINE = 0.7  # of the entropy of a category: a place that keeps so much of it says more
 # Of one-to-one columns the first of these stays: places and numbers also say how near.
 _ORDER = ("date", "place", "continuous", "count", "categorical")
@@ -28,6 +32,8 @@ def as_evidence(records: Records, aside: Collection[str | None] = ()) -> Records
 
     - Of several columns of dates one stays: one that was asked for, else by name onset before
       sampling before report before others before ends, else the first.
+    - Numbers or dates at which records ended become `Records.until` if others begin where they end,
+      as daughters do where a cell divides; see `begin_where_others_end`.
     - A column called for example days_uncertain becomes the uncertainty of the dates.
     - Of two columns of which one follows from the other by definition one stays. Classes of a
       number and weeks of a date go. Of a household and its place the place stays, unless it is
@@ -49,6 +55,7 @@ def as_evidence(records: Records, aside: Collection[str | None] = ()) -> Records
     >>> [column.name for column in found.columns], found.ignored
     (['onset'], ('reported',))
     """
+    records = _with_ends(records, {name for name in aside if name is not None})
     stay = {name for name in (*aside, records.until) if name is not None}
     records = _one_date(records, stay)
     records = with_uncertainty(records, stay)
@@ -75,6 +82,86 @@ def _one_date(records: Records, stay: Collection[str]) -> Records:
             )
         reasons[column.name] = reason
     return _without(records, reasons)
+
+
+def _with_ends(records: Records, stay: Collection[str]) -> Records:
+    """Return the records with a column of ends named as such, if others begin where records end."""
+    dates = [c for c in records.columns if c.kind == "date" and c.name not in stay]
+    if records.until is not None or stay or not dates:
+        return records
+    main = min(dates, key=lambda c: (not c.reason.startswith(ASKED), date_rank(c.name)))
+    groups = records.groups if records.groups is not None else np.zeros(len(records), dtype=np.intp)
+    for column in records.columns:
+        like = column.kind == "date" and column.calendar == main.calendar
+        like |= column.kind in ("continuous", "count") and not main.calendar
+        if column is main or not like or column.reason.startswith(ASKED):
+            continue
+        if begin_where_others_end(main.values[:, 0], column.values[:, 0], groups):
+            reason = f"ends of records: others begin ({quoted(main.name)}) where one ended"
+            ends = replace(column, kind="date", reason=reason)
+            columns = tuple(ends if c is column else c for c in records.columns)
+            return replace(records, columns=columns, until=column.name)
+    return records
+
+
+def begin_where_others_end(begin: Array, end: Array, groups: NDArray[np.intp]) -> bool:
+    """Return whether records begin at the ends of others, as daughters of cells that divide do.
+
+    All end after they began; most that do not begin first do so at, or one unit after, the end of
+    another one of their group; and as many begin at a time as ended then: the two numbers go
+    together, far more than after the lengths of records were exchanged at random.
+
+    Examples
+    --------
+    >>> mother = np.array([-1, *[i // 2 for i in range(62)]])
+    >>> length, begin = 5.0 + np.arange(63) * 7 % 5, np.zeros(63)
+    >>> for cell in range(1, 63):
+    ...     begin[cell] = begin[mother[cell]] + length[mother[cell]] + 1
+    >>> one = np.zeros(63, dtype=np.intp)
+    >>> begin_where_others_end(begin, begin + length, one)
+    True
+    >>> begin_where_others_end(begin, begin + length[::-1], one)
+    False
+    """
+    known = ~np.isnan(begin) & ~np.isnan(end)
+    begin, end, groups = begin[known], end[known], groups[known]
+    if len(begin) < _LEAST_ENDS or (end < begin).any() or (end == begin).all():
+        return False
+    gaps = np.diff(np.unique(begin))
+    if not len(gaps):
+        return False
+    unit = float(gaps.min())
+    later = begin > begin.min()
+
+    def together(length: Array) -> tuple[float, float]:
+        """Return which share begins where another ended, and how well the numbers go together."""
+        born = _counted(groups, np.round(begin / unit))
+        ended = _counted(groups, np.round((begin + length) / unit))
+        both = sorted(born.keys() | ended.keys() | {(g, t + 1) for g, t in ended})
+        last = max(t for _, t in born)
+        # Begun at a time, and ended then or one unit before.
+        pairs = [
+            (born.get(k, 0), ended.get(k, 0), ended.get((k[0], k[1] - 1), 0))
+            for k in both
+            if k[1] <= last
+        ]
+        b, now, before = np.array(pairs, dtype=np.float64).T
+        met = float(b[(now > 0) | (before > 0)].sum()) / max(float(later.sum()), 1.0)
+        best = max(float(np.corrcoef(b, e)[0, 1]) if e.std() > 0 else 0.0 for e in (now, before))
+        return met, best
+
+    if not later.any() or begin.std() == 0:
+        return False
+    met, near = together(end - begin)
+    if met < _MOST_MET or near < _GO_TOGETHER:
+        return False
+    rng = np.random.default_rng(0)
+    others = [together(rng.permutation(end - begin))[1] for _ in range(_EXCHANGES)]
+    return near > float(np.mean(others)) + _FAR_ERRORS * float(np.std(others))
+
+
+def _counted(groups: NDArray[np.intp], times: Array) -> Counter[tuple[int, float]]:
+    return Counter(zip(groups.tolist(), times.tolist(), strict=True))
 
 
 def _ends(begin: Column, end: Column) -> bool:
