@@ -473,7 +473,7 @@ def test_simulations_say_that_they_lack_contacts():
     found = fitted(ids, days, contacts=listed(met(ids, parents, rng, 0.9)))
     with pytest.warns(UserWarning, match="contacts are not simulated"):
         drawn = found.simulate(5, random_state=0)
-    assert list(drawn) == ["id", "true_parent", "onset"]
+    assert list(dict(drawn)) == ["id", "true_parent", "onset"]
 
 
 def test_a_checkpoint_knows_the_contacts(tmp_path):

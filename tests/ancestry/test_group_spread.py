@@ -106,7 +106,7 @@ def test_later_records_take_the_spread_of_their_group(both, tmp_path):
 def test_simulations_candidates_and_evidence(both):
     _, own, _ = both
     drawn = own.simulate(30, random_state=1)
-    assert list(drawn) == ["id", "true_parent", "day", "site", "place_x", "place_y"]
+    assert list(dict(drawn)) == ["id", "true_parent", "day", "site", "place_x", "place_y"]
     assert len(set(drawn["site"])) == 1
     assert set(drawn["site"]) <= set(SPREADS)
     assert own.column_evidence(1)["column"] == ["place"]
