@@ -65,11 +65,12 @@ def main():
                 for view in VIEWS:
                     browser.find_element(By.ID, f"view-{view}").click()
                     save(browser, f"report-{view}-{size}.png", width)
+                save(browser, f"report-estimates-{size}.png", width, "estimates-card")
                 browser.get("about:blank")
                 browser.get(
                     f"{path.as_uri()}#record=case37&suppose=%5B%22case37%22%2C%22case09%22%5D"
                 )
-                save(browser, f"report-what-if-{size}.png", width, top=True)
+                save(browser, f"report-what-if-{size}.png", width, "what-if", "tree")
             pictures_of_the_app(browser, Path(folder), table, sequences)
         finally:
             browser.quit()
@@ -115,15 +116,15 @@ def pictures_of_the_app(browser, folder, table, sequences):
         session.close()
 
 
-def save(browser, name, width, top=False):
-    """Keep a picture of the main part of the page, in few colours."""
+def save(browser, name, width, first="tree", last=None):
+    """Keep a picture of one part of the page, or from one to another, in few colours."""
     time.sleep(0.7)  # views glide to what is chosen
-    first = "what-if" if top else "tree"
     y, height = browser.execute_script(
         "const a = document.getElementById(arguments[0]).getBoundingClientRect(),"
-        "b = document.getElementById('tree').getBoundingClientRect();"
+        "b = document.getElementById(arguments[1]).getBoundingClientRect();"
         "return [a.top + scrollY, b.bottom - a.top]",
         first,
+        last or first,
     )
     clip = {"x": 0, "y": y - 6, "width": width, "height": min(height + 12, 1100), "scale": 1}
     keep(browser, name, clip)

@@ -121,7 +121,7 @@ function startEstimates() {
   byId("estimates-card").hidden = !rows.length && !data.series.length;
   if (rows.length) {
     box.append(make("table", { class: "plain" },
-      make("thead", {}, make("tr", {}, ...["parameter", "estimate", "95 % interval", ""].map((h) => make("th", { scope: "col" }, h)))),
+      make("thead", {}, make("tr", {}, ...["parameter", "estimate", "95 % interval", ""].map((h, i) => make("th", { scope: "col", class: i === 1 || i === 2 ? "number" : null }, h)))),
       make("tbody", {}, ...rows.map((row) => {
         const [e, lo, hi] = [row.estimate, row.lower, row.upper].map(number), bar = make("div", { class: "interval", role: "presentation" });
         if (!row.given && [e, lo, hi].every((v) => typeof v === "number") && hi > lo) {
@@ -141,7 +141,7 @@ function startEstimates() {
     const x = data.calendar ? d3.scaleUtc([new Date(low * 864e5), new Date(high * 864e5)], [left, W - 14]) : d3.scaleLinear([low, high], [left, W - 14]);
     const y = d3.scaleLinear([0, d3.max(points, (p) => p[3])], [H - bottom, 22]).nice(4), at = (p) => x(data.calendar ? new Date(p[0] * 864e5) : p[0]);
     const svg = d3.select(figure).append("svg").attr("width", W).attr("height", H).attr("role", "img").attr("aria-label", series.name);
-    svg.append("g").attr("transform", `translate(0,${H - bottom})`).call(d3.axisBottom(x).ticks(Math.max(2, W / 110)).tickSizeOuter(0));
+    svg.append("g").attr("transform", `translate(0,${H - bottom})`).call(d3.axisBottom(x).ticks(Math.max(2, W / 110)).tickFormat(data.calendar ? d3.utcFormat(high - low > 700 ? "%b %Y" : "%-d %b") : short).tickSizeOuter(0));
     svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(y).ticks(4).tickSizeOuter(0));
     if (y.domain()[1] > 1) svg.append("line").attr("class", "one").attr("x1", left).attr("x2", W - 14).attr("y1", y(1)).attr("y2", y(1));
     svg.append("path").attr("class", "band").attr("d", d3.area(at, (p) => y(p[2]), (p) => y(p[3]))(points));
