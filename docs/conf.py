@@ -74,4 +74,4 @@ html_theme_options = {
     "footer_end": [],
     "back_to_top_button": True,
 }
-html_sidebars = {page: [] for page in ("index", "start", "how-it-works", "benchmarks")}
+html_sidebars = {page: [] for page in ("index", "start", "how-it-works")}

@@ -138,7 +138,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     Do not take `edge_marginals_` of few records for who descends from whom: records alone hardly
     tell parents from children or a walk from siblings, and q settles for one reading of several.
     In simulated walks of 20 records edges of 0.998 were true in 0.25 of the cases
-    (docs/trust.md).
+    (docs/benchmarks/trust.md).
 
     Examples
     --------
