@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from outtrees import Ancestry
+from outtrees.ancestry import report
 from outtrees.ancestry.report import missing_links, report_sites
 from outtrees.models.columns import EdgeWeights
 from outtrees.records import Column
@@ -187,3 +188,52 @@ def test_children_by_week_are_drawn_where_there_are_calendar_dates():
     total = points[:, 1] @ [3, 2, 2, 3, 2]
     assert total == pytest.approx(12 - model.fitted.trees.root_marginals.sum())
     assert Ancestry(root="r0", waiting_mean=3, waiting_sd=1).fit(table).report_data().series == []
+
+
+# Waiting times ---------------------------------------------------------------------------------
+
+
+def wandering(seed=1, T=70):
+    """Return cases whose places follow their infectors', ten days later each."""
+    rng = np.random.default_rng(seed)
+    day, place, parent = [0.0, 2.0], list(rng.uniform(0, 40, (2, 2))), 0
+    while len(day) < T:
+        for _ in range(int(rng.poisson(1.8)) + (parent == 0)):
+            day.append(day[parent] + round(rng.normal(10, 1.5)))
+            place.append(place[parent] + rng.normal(size=2))
+        parent = parent + 1 if parent + 1 < len(day) else 0
+    order = np.argsort(day, kind="stable")[:T]
+    day, place = np.array(day)[order], np.array(place)[order]
+    return {"case": [f"c{i}" for i in range(T)], "day": day, "x": place[:, 0], "y": place[:, 1]}
+
+
+def test_a_given_waiting_time_that_does_not_fit_is_named():
+    """Columns fall out with it; the message says that they need not be to blame."""
+    fit = {"id": "case", "kinds": {"day": "date"}, "parameters": "fitted"}
+    wrong = Ancestry(**fit, waiting_mean=3.0, waiting_sd=0.4).fit(wandering())
+    assert wrong.left_out_ == ["place"]
+    assert "With a waiting time of 3 units of time no column tells" in wrong.warnings_[0]
+    right = Ancestry(**fit, waiting_mean=10.0, waiting_sd=1.5).fit(wandering())
+    assert right.left_out_ == []
+    assert not any("no column tells" in words for words in right.warnings_)
+
+
+def test_rival_readings_are_counted_by_their_mean(monkeypatch):
+    """Three spreads of one waiting time are one reading, against another waiting time."""
+    found = Ancestry(id="case", kinds={"day": "date"}, parameters="fitted").fit(wandering())
+    posterior = found.fitted
+    kernel = posterior.lineage.kernels[posterior.lineage.dates]
+    dates = posterior.lineage.dates
+
+    def reading(mean, sd, weight):
+        kernels = list(posterior.lineage.kernels)
+        kernels[dates] = kernel.at(mean, sd)
+        lineage = replace(posterior.lineage, kernels=tuple(kernels))
+        return replace(posterior.readings[0], lineage=lineage, weight=weight)
+
+    parts = [(10.0, 2.0, 0.3), (4.0, 1.0, 0.25), (10.0, 4.0, 0.24), (4.0, 2.0, 0.21)]
+    rivals = replace(posterior, readings=tuple(reading(*part) for part in parts))
+    (sentence,) = report._rival_readings(rivals, "days", ("state ", "it"))
+    assert "10 days (weight 54%) and 4 days (weight 46%)" in str(sentence)
+    alone = replace(posterior, readings=tuple(reading(*p) for p in (parts[0], parts[2])))
+    assert list(report._rival_readings(alone, "days", ("state ", "it"))) == []

@@ -205,6 +205,14 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
             ".",
         )
     known = facts.dates.mean is not None  # then only the spread can differ
+    if known and facts.left_out and not posterior.lineage.optional:
+        yield Message(
+            f"With a waiting time of {short_number(kernel.moments[0])} {unit} no column tells "
+            "parents from others. Either none of them follows descent, or the waiting time does "
+            "not fit these dates. Fit without ",
+            Option("waiting_mean"),
+            " to see whether the columns speak for another one.",
+        )
     yield from _rival_readings(
         posterior, unit, ("state ", Option("waiting_sd")) if known else state
     )
@@ -243,16 +251,25 @@ def _tells_time(posterior: Posterior, facts: FitFacts) -> bool:
 
 
 def _rival_readings(posterior: Posterior, unit: str, state: tuple[Part, ...]) -> Iterator[str]:
-    if len(posterior.readings) < 2 or posterior.readings[1].weight < _RIVAL:
+    """Yield that two waiting times explain the table; spreads of one mean count together."""
+    if len(posterior.readings) < 2:
         return
     table, T = readings_table(posterior), len(posterior.records)
-    differ = table["differ"][1]
+    means = np.round(np.log(table["waiting_mean"]), 9)
+    weights = np.array(table["weight"])
+    # The readings are sorted: the first of each mean is the best of its spreads.
+    firsts = [int(np.flatnonzero(means == mean)[0]) for mean in np.unique(means)]
+    total = {first: float(weights[means == means[first]].sum()) for first in firsts}
+    best, *rest = sorted(total, key=lambda first: -total[first])
+    if not rest or total[rest[0]] < _RIVAL:
+        return
+    tops = [best_parents(posterior, *posterior.reading_supports(r)) for r in (best, rest[0])]
+    differ = int((tops[0] != tops[1]).sum())
     if differ <= _MANY_DIFFER * T:
         return
     waits = [
-        f"{short_number(table['waiting_mean'][i])} ± {short_number(table['waiting_sd'][i], 2)} "
-        f"{unit} (weight {table['weight'][i]:.0%})"
-        for i in (0, 1)
+        f"{short_number(table['waiting_mean'][i])} {unit} (weight {total[i]:.0%})"
+        for i in (best, rest[0])
     ]
     yield Message(
         f"Two readings explain the table about as well, with waiting times of {waits[0]} and "
