@@ -72,11 +72,12 @@ def walk_answers(n: int) -> tuple[list[tuple[float, bool]], dict[str, float], li
             for u in range(len(X))
             if marginals[u, best[u]] > model.root_marginals_[u]
         ]
-        weights = model.importance(100, random_state=0).weights
+        sample = model.importance(400, random_state=0)
+        weights = sample.weights
         shares.append(float(1 / (weights**2).sum() / len(weights)))
-        low, _, high = model.credible_intervals(0.9, 300, random_state=0)["offset"]
+        low, _, high = model.credible_intervals(0.9, sample=sample)["offset"]
         covered["offset"] += list((low <= truth.offset) & (truth.offset <= high))
-        low, _, high = model.credible_intervals(0.9, 300, random_state=0)["mutation_cov"]
+        low, _, high = model.credible_intervals(0.9, sample=sample)["mutation_cov"]
         inside = (low <= truth.mutation_cov) & (truth.mutation_cov <= high)
         covered["mutation_cov"] += list(inside[np.triu_indices(2)])
     return edges, {name: float(np.mean(values)) for name, values in covered.items()}, shares

@@ -27,6 +27,7 @@ from outtrees.bayes.importance import (
     ImportanceSample,
     importance_sample,
     parameter_quantiles,
+    supports_of,
     trees_given,
 )
 from outtrees.bayes.stacking import default_families, stack_posteriors
@@ -55,6 +56,7 @@ from outtrees.models.conjugate import (
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.weights import Ints
 
+_MOST_CORRECTED, _DRAWS = 200, 400  # records whose supports average over draws; how many draws
 _PRIORS = (
     "weight_concentration_prior",
     "mean_precision_prior",
@@ -127,6 +129,8 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     tree_ : OutTreeDistribution
         q over the out-trees of the training records.
     edge_marginals_, root_marginals_ : arrays of shape (T, T) [child, parent] and (T,)
+        Of up to 200 records averaged over θ by 400 weighted draws, which are made when they are
+        first asked for; under q for more.
     n_features_in_ : int
     feature_names_in_ : array of shape (D,)
 
@@ -135,10 +139,9 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     q(tree) q(θ) leaves out how trees and parameters depend on each other, so intervals of
     parameters tend to be too narrow: `importance` corrects them and says by how much.
 
-    Do not take `edge_marginals_` of few records for who descends from whom: records alone hardly
-    tell parents from children or a walk from siblings, and q settles for one reading of several.
-    In simulated walks of 20 records edges of 0.998 were true in 0.25 of the cases
-    (docs/benchmarks/trust.md).
+    Records alone hardly tell parents from children or a walk from siblings, and q (`tree_`)
+    settles for one reading of several. `edge_marginals_` of few records average over readings, and
+    still promise too much where `importance` has a Pareto k above 0.7 (docs/bayesian.md).
 
     Examples
     --------
@@ -205,7 +208,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """Return what a pickle holds: not the trees, which take T × T arrays and are made again."""
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_tree"}
+        return {name: value for name, value in state.items() if name not in ("_tree", "_corrected")}
 
     @shows_progress
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -230,7 +233,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         if template is None or hasattr(template, "reg_covar"):
             watched = GaussianPosterior() if template is None else template
             warn_of_degenerate_records(records, watched, getattr(self, "feature_names_in_", None))  # type: ignore[arg-type]
-        for name in ("posterior_", "_tree", "candidates_", "weights_"):
+        for name in ("posterior_", "_tree", "_corrected", "candidates_", "weights_"):
             self.__dict__.pop(name, None)
         if template is None:
             fit = self._stacked(records)
@@ -345,13 +348,30 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
     @property
     def edge_marginals_(self) -> Array:
-        """P(training record u descends directly from v) under q, (T, T) [child, parent]."""
-        return self.tree_.edge_marginals
+        """P(training record u descends directly from v), (T, T) [child, parent].
+
+        Of up to 200 records averaged over θ by weighted draws (`importance`), else under q.
+        """
+        return self._supports[0]
 
     @property
     def root_marginals_(self) -> Array:
-        """P(training record r is the root) under q, (T,)."""
-        return self.tree_.root_marginals
+        """P(training record r is the root), (T,), as `edge_marginals_`."""
+        return self._supports[1]
+
+    @property
+    def _supports(self) -> tuple[Array, Array]:
+        """Edge and root probabilities, made when first asked for."""
+        check_is_fitted(self, "posterior_")
+        if len(self.X_) > _MOST_CORRECTED:
+            return self.tree_.edge_marginals, self.tree_.root_marginals
+        if "_corrected" not in self.__dict__:
+            sample = importance_sample(self.posterior_, self.X_, _DRAWS, 0)
+            self._corrected = supports_of(
+                self.posterior_, sample.mutations, sample.weights, self.X_
+            )
+        found: tuple[Array, Array] = self._corrected
+        return found
 
     def sample_trees(self, n_trees: int = 1, random_state: Any = None) -> Ints:
         """Return out-trees of the training records from q, (n_trees, T) parents.
