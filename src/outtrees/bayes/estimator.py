@@ -141,7 +141,8 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
     Records alone hardly tell parents from children or a walk from siblings, and q (`tree_`)
     settles for one reading of several. `edge_marginals_` of few records average over readings, and
-    still promise too much where `importance` has a Pareto k above 0.7 (docs/bayesian.md).
+    still promise too much where `importance` has a Pareto k above 0.7
+    (docs/benchmarks/trust.md).
 
     Examples
     --------
