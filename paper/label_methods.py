@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 from outtrees._common.types import Array
 from outtrees.inference import fit_mutation
 from outtrees.labels import LabelModel, climb_labels, smoothed_marginal, weigh_trees
-from outtrees.labels.choice import sharpness_grid
+from outtrees.labels.choice import usual_sharpness
 from outtrees.labels.refitting import AttributeMutations, one_hot
 from outtrees.models import CategoricalMutation, GaussianMutation, Mutation
 from paper.label_tasks import components, indicators
@@ -39,6 +39,7 @@ STICKINESS = (0.3, 0.6, 0.8, 0.9, 0.97)
 # Of the wide choice, beside five sharpnesses, two label priors, and attributes inherited or drawn
 # afresh with the label.
 WIDE_STICKINESS = (0.6, 0.9)
+WIDE_SHARPNESS = 2.0 ** np.arange(-3, 2)  # of the usual one
 N_TREES = {"posterior": 300, "posterior, wide choice": 60}
 _STARTS = 2
 
@@ -112,7 +113,7 @@ def our_votes(
         model.with_options(marginal=marginal, stickiness=s, sharpness=a)
         for model in (plain, fresh)
         for marginal in (uniform, smoothed_marginal(known, n_classes))
-        for a in sharpness_grid(inputs.records.shape[1])
+        for a in usual_sharpness(inputs.records.shape[1]) * WIDE_SHARPNESS
         for s in WIDE_STICKINESS
     ]
     name = "posterior, wide choice"

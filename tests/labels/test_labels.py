@@ -16,6 +16,7 @@ from outtrees.labels import (
     smoothed_marginal,
     weigh_trees,
 )
+from outtrees.labels.choice import OF_CLASS, PLAIN, Setting, tried_settings
 from outtrees.labels.importance import TreeProposal
 from outtrees.labels.model import leaf_label_distributions
 
@@ -173,7 +174,8 @@ def test_a_record_that_nobody_can_have_as_a_child():
 def test_a_setting_that_is_given_is_kept():
     model = random_model(0, 5, 2)
     known = np.array([0, 0, 0, 0, -1])
-    choice = choose_settings(model, known, [1.0], [0.5, 1.0], 4, random_state=0)
+    settings = tried_settings([PLAIN], 4, stickiness=1.0)
+    choice = choose_settings(model, known, settings, random_state=0)
     assert choice.best.stickiness == 1.0
     assert np.isfinite(choice.scores).all()
     np.testing.assert_array_equal(choice.errors, 0.0)
@@ -189,8 +191,9 @@ def test_hidden_labels_do_not_show():
         told = np.eye(2)[labels] * (labels >= 0)[:, None]
         return nothing.with_options(log_fresh=8.0 * told)
 
-    leaking = choose_settings(knowing(truth), truth, [0.5], [1.0], 1, random_state=0)
-    honest = choose_settings(knowing(truth), truth, [0.5], [1.0], 1, random_state=0, given=knowing)
+    settings = [Setting(0.5, 1.0, OF_CLASS)]
+    leaking = choose_settings(knowing(truth), truth, settings, random_state=0)
+    honest = choose_settings(knowing(truth), truth, settings, random_state=0, given=knowing)
     assert leaking.errors[0] == 0.0
     assert leaking.log_held_out[0] > -1.0
     assert honest.log_held_out[0] == pytest.approx(T * np.log(0.5), abs=1.0)

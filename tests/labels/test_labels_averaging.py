@@ -70,7 +70,7 @@ def test_spread_over_seeds_is_the_reported_error():
     classes = rng.integers(2, size=24)
     X = rng.normal(size=(24, 2)) + 1.3 * classes[:, None]
     y = np.where(rng.random(24) < 0.35, classes, -1)
-    found = [OutTreeClassifier(n_draws=18, random_state=seed).fit(X, y) for seed in range(8)]
+    found = [OutTreeClassifier(random_state=seed).fit(X, y) for seed in range(8)]
     assert len(found[0].average_.weights) > 1
     probabilities = np.array([model.label_distributions_ for model in found])
     errors = np.array([model.label_errors_ for model in found])

@@ -29,7 +29,13 @@ from outtrees.cli.results import (
 from outtrees.cli.screen import running
 
 FILES = ("labels.csv", "model.safetensors")
-_JOINT: dict[str, bool | str] = {"auto": "auto", "no": False, "fresh": "fresh", "yes": True}
+_JOINT: dict[str, bool | str] = {
+    "auto": "auto",
+    "no": False,
+    "fresh": "fresh",
+    "common": "common",
+    "yes": True,
+}
 _SPARSE_SECONDS = 3e-2  # for each record of a fit over candidates, roughly
 
 
@@ -92,8 +98,9 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # older clicks take no 
     default="auto",
     show_default=True,
     help="Whether attributes depend on labels. fresh: a child that draws a new label also draws "
-    "new attributes, from the records of that label. yes: attributes change differently where the "
-    "label changes. auto: an average of no and fresh, unless stickiness and sharpness are given.",
+    "new attributes, from the records of that label. common: from all records. yes: attributes "
+    "change differently where the label changes. auto: an average of no, fresh and common, unless "
+    "stickiness and sharpness are given.",
 )
 @candidate_options
 @out_folder

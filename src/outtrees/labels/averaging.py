@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.labels.choice import with_setting
+from outtrees.labels.choice import OF_CLASS, PLAIN, with_setting
 from outtrees.labels.model import LabelModel, Labels
 from outtrees.labels.posterior import average_edges, label_posterior
 from outtrees.labels.refitting import one_hot
 
 # Steps of each chain that a setting gets at least, of those that count and those before.
-FEWEST_DRAWS, _FEWEST_BURN_IN = 6, 2
+FEWEST_DRAWS, _FEWEST_BURN_IN = 4, 1
 _LITTLE_WEIGHED = 2  # trees for log Z where nobody asks for it
 
 
@@ -28,7 +28,7 @@ class LabelAverage:
     weights: Array  # (m,), summing to one
     stickiness: Array  # (m,)
     sharpness: Array  # (m,)
-    fresh: Array  # (m,) 1 where attributes are drawn afresh with the label
+    fresh: Array  # (m,) what a label drawn afresh says of attributes: PLAIN, OF_CLASS or OF_ALL
     distributions: Array  # (m, T, C)
     standard_error: Array  # (T, C) Monte-Carlo error of their mean, that of the weights included
     r_hat: float  # the largest split R-hat of each setting, averaged over settings
@@ -44,7 +44,7 @@ class LabelAverage:
             weights=np.ones(1),
             stickiness=np.array([model.stickiness]),
             sharpness=np.array([model.sharpness]),
-            fresh=np.array([model.log_fresh is not None], dtype=np.float64),
+            fresh=np.array([OF_CLASS if model.log_fresh is not None else PLAIN], dtype=np.float64),
             distributions=found[None],
             standard_error=np.zeros_like(found),
             r_hat=1.0,

@@ -1,14 +1,13 @@
-"""Choosing stickiness and sharpness among the labelled records."""
+"""Choosing stickiness, sharpness and form of the model among the labelled records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logit, softmax
+from scipy.special import softmax
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
@@ -17,14 +16,33 @@ from outtrees.labels.model import LabelModel, Labels
 from outtrees.labels.refitting import AttributeMutations
 from outtrees.models.edges import EdgeList
 
-STICKINESS = (0.5, 0.8, 0.95)
-_USUAL_STICKINESS = 0.9
+# What a label that is drawn afresh says of the attributes of its record: nothing (they come from
+# the parent in any case); they are drawn afresh too, as records of its class have them; or as all
+# records have them.
+PLAIN, OF_CLASS, OF_ALL = 0, 1, 2
+# Settings that are tried where all three forms are: stickiness, sharpness over the usual one.
+# They are those that did well on sets of many kinds (docs/labels.md): classes that are clouds want
+# blunt trees, classes that wind want sharp ones whose labels seldom change.
+_TRIED = {
+    PLAIN: ((0.95, 0.99), (1.0, 2.0)),
+    OF_CLASS: ((0.5, 0.8), (0.25, 0.5, 1.0)),
+    OF_ALL: ((0.95, 0.99), (4.0, 8.0)),
+}
+_TRIED_ALONE = (0.5, 0.8, 0.95, 0.99), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # where one form is
 _MOST_SETTINGS = 8  # that are averaged
 _LEAST_WEIGHT = 0.02  # of the best one's
 # Hidden labels are predicted one by one, but are not independent: their sum says too much.
 _TRUST = 0.5
 _PARTS = 8  # of the trees, each left out in turn, to see how much the scores depend on them
-_TRIED_TREES = 48  # for each setting and fold; half of them if there are twice as many settings
+_TRIED_TREES = 64  # for each setting and fold
+
+
+class Setting(NamedTuple):
+    """What is left open beside the attributes' mutation."""
+
+    stickiness: float
+    sharpness: float
+    fresh: int = OF_CLASS  # PLAIN, OF_CLASS or OF_ALL
 
 
 @dataclass(frozen=True)
@@ -34,11 +52,11 @@ class Choice:
     best: LabelModel
     stickiness: Array  # (n,)
     sharpness: Array  # (n,)
-    fresh: Array  # (n,) 1 where attributes are drawn afresh with the label
+    fresh: Array  # (n,) PLAIN, OF_CLASS or OF_ALL
     log_held_out: Array  # (n,) Σ log p(label | labels of other folds, attributes)
     errors: Array  # (n,) the share of known labels that the other folds get wrong
     effective_trees: Array  # (n,) behind each estimate, the fewest of all folds
-    scores: Array  # (n,) half of log_held_out, plus the log prior of the setting
+    scores: Array  # (n,) half of log_held_out
     # (n, parts) the same without each part of the trees
     scores_without: Array = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -81,15 +99,28 @@ def usual_sharpness(n_features: int) -> float:
     return min(1.0, 3.0 / float(np.sqrt(n_features)))
 
 
-def sharpness_grid(n_features: int) -> tuple[float, ...]:
-    """Return the usual sharpness times 1/8 … 2.
+def tried_settings(
+    forms: Sequence[int],
+    n_features: int,
+    stickiness: float | None = None,
+    sharpness: float | None = None,
+) -> list[Setting]:
+    """Return the settings to choose from; a stickiness or sharpness that is given is in all.
 
     Examples
     --------
-    >>> sharpness_grid(3)
-    (0.125, 0.25, 0.5, 1.0, 2.0)
+    >>> len(tried_settings((PLAIN, OF_CLASS, OF_ALL), 3)), len(tried_settings([PLAIN], 3))
+    (14, 24)
+    >>> tried_settings([PLAIN], 36, stickiness=0.9)[0]
+    Setting(stickiness=0.9, sharpness=0.125, fresh=0)
     """
-    return tuple(usual_sharpness(n_features) * 2.0**power for power in range(-3, 2))
+    found = []
+    for form in forms:
+        sticky, powers = _TRIED_ALONE if len(forms) == 1 else _TRIED[form]
+        sharp = [usual_sharpness(n_features) * power for power in powers]
+        for a in sharp if sharpness is None else [sharpness]:
+            found += [Setting(s, a, form) for s in (sticky if stickiness is None else [stickiness])]
+    return found
 
 
 def neighbourhoods(edges: EdgeList, known: Labels, n_records: int, random_state: Any) -> Labels:
@@ -126,63 +157,50 @@ def neighbourhoods(edges: EdgeList, known: Labels, n_records: int, random_state:
 def choose_settings(
     model: LabelModel,
     known: Labels,  # (T,), −1 where unknown
-    stickiness: Sequence[float],
-    sharpness: Sequence[float],
-    n_features: int,
+    settings: Sequence[Setting],
     cv: int = 4,
     n_trees: int = 64,
     random_state: Any = None,
     given: Callable[[Labels], LabelModel] | None = None,
-    also_plain: bool = False,
 ) -> Choice:
-    """Return the stickiness and sharpness that predict known labels from other known ones best.
+    """Return the setting that predicts known labels from other known ones best.
 
     The known labels are dealt, always alike, into `cv` folds (one label each if few); the
     labels of each fold are hidden in turn, and predicted from all attributes and the other labels
-    (`weigh_trees`); half of their log-probability counts. A weak prior on the setting settles what
-    few labels leave open: normal on logit(stickiness) around 0.9, sd 1.5, and on log(sharpness)
-    around `usual_sharpness`, sd log 4. O(T³) for each setting and fold.
+    (`weigh_trees`); half of their log-probability counts. O(T³) for each setting and fold.
 
     `given` returns the model that knows these labels only, if what is hidden would show in `model`.
-    With `also_plain` the model without `log_fresh` is tried too.
 
     Examples
     --------
     >>> near = np.kron(np.eye(2), np.ones((4, 4)))
     >>> model = LabelModel(9 * near[None], np.zeros(8), np.array([0.5, 0.5]), 0.5)
     >>> known = np.repeat([0, 1], 4)
-    >>> choose_settings(model, known, [0.1, 0.9], [1.0], 1, random_state=0).best.stickiness
+    >>> settings = [Setting(0.1, 1.0, PLAIN), Setting(0.9, 1.0, PLAIN)]
+    >>> choose_settings(model, known, settings, random_state=0).best.stickiness
     0.9
     """
     rng = as_generator(random_state)
     labels = np.asarray(known)
     # The same deal for every seed: other folds ask another question, which no error covers.
     seen = np.random.default_rng(0).permutation(np.flatnonzero(labels >= 0))
-    folds = np.array_split(seen, min(cv, len(seen)))
-    usual = np.log(usual_sharpness(n_features))
     hidden = []
-    for fold in folds:
+    for fold in np.array_split(seen, min(cv, len(seen))):
         left = labels.copy()
         left[fold] = -1
         hidden.append((fold, left, model if given is None else given(left)))
-    forms = [model.log_fresh is not None] + [False] * also_plain
     rows, without = [], []
-    for fresh, sharp, sticky in product(forms, sharpness, stickiness):
+    for setting in settings:
         held_out, wrong, effective = np.zeros(1 + min(_PARTS, n_trees)), 0, np.inf
         for fold, left, knowing in hidden:
-            setting = with_setting(knowing, sticky, sharp, fresh)
-            weighed = weigh_trees(setting, left, n_trees, rng, seen=fold)
+            own = with_setting(knowing, *setting)
+            weighed = weigh_trees(own, left, n_trees, rng, seen=fold)
             chances = weighed.marginals[fold]
             held_out += _held_out(weighed, labels[fold], len(held_out) - 1)
             wrong += int((chances.argmax(axis=1) != labels[fold]).sum())
             effective = min(effective, weighed.effective_trees)
-        prior = 0.0  # of what is given, and not chosen, nothing is preferred
-        if len(stickiness) > 1:
-            prior -= 0.5 * ((logit(sticky) - logit(_USUAL_STICKINESS)) / 1.5) ** 2
-        if len(sharpness) > 1:
-            prior -= 0.5 * ((np.log(sharp) - usual) / np.log(4.0)) ** 2
-        score, *others = _TRUST * held_out + prior
-        rows.append((sticky, sharp, fresh, held_out[0], wrong / len(seen), effective, score))
+        score, *others = _TRUST * held_out
+        rows.append((*setting, held_out[0], wrong / len(seen), effective, score))
         without.append(others)
     table = np.array(rows, dtype=np.float64).T
     best = with_setting(model, *table[:3, int(table[-1].argmax())])
@@ -212,14 +230,13 @@ def settled_model(
     stickiness: float | str,
     sharpness: float | str,
     n_features: int,
-    also_plain: bool,
+    joint: bool | str,
     random_state: Any,
 ) -> tuple[LabelModel, Choice | None]:
     """Return the label model with stickiness and sharpness as given or, where "auto", chosen.
 
-    With `also_plain` the model is one in which attributes are drawn afresh with the label; the
-    choice says whether that or the plain model was better. The choice is None where nothing was
-    left to choose, or no label could be hidden.
+    With joint="either" the model has what all three forms need, and the choice says which is
+    better. The choice is None where nothing was left to choose, or no label could be hidden.
     """
     given = {
         name: float(value)
@@ -228,6 +245,8 @@ def settled_model(
     }
     model = mutations.model(X, marginal, 0.9, 1.0)
     model = model.with_options(**{"sharpness": usual_sharpness(n_features), **given})
+    if joint in ("common", "either"):
+        model = model.with_options(log_common=mutations.common(len(X), len(marginal)).fresh(X, X))
     # One label has no others to be predicted from; one class needs no choice.
     if len(given) == 2 or model.n_classes == 1 or (known >= 0).sum() < 2:
         return model, None
@@ -236,22 +255,24 @@ def settled_model(
         classes = mutations.knowing(labels, model.n_classes)
         return model.with_options(log_fresh=classes.fresh(X, X))
 
+    forms = {"fresh": (OF_CLASS,), "common": (OF_ALL,), "either": tuple(_TRIED)}
     choice = choose_settings(
         model,
         known,
-        stickiness=[given["stickiness"]] if "stickiness" in given else STICKINESS,
-        sharpness=[given["sharpness"]] if "sharpness" in given else sharpness_grid(n_features),
-        n_features=n_features,
+        tried_settings(forms.get(str(joint), (PLAIN,)), n_features, **given),
         random_state=random_state,
-        given=None if mutations.classes is None else knowing,
-        also_plain=also_plain,
-        n_trees=_TRIED_TREES // (2 if also_plain else 1),
+        given=knowing if joint in ("fresh", "either") else None,
+        n_trees=_TRIED_TREES,
     )
     best = choice.best
     return model.with_options(stickiness=best.stickiness, sharpness=best.sharpness), choice
 
 
-def with_setting(model: LabelModel, stickiness: float, sharpness: float, fresh: Any) -> LabelModel:
-    """Return the model with this setting; without `log_fresh`, if attributes are not fresh."""
-    options: dict[str, Any] = {} if fresh else {"log_fresh": None}
-    return model.with_options(stickiness=float(stickiness), sharpness=float(sharpness), **options)
+def with_setting(
+    model: LabelModel, stickiness: float, sharpness: float, fresh: float
+) -> LabelModel:
+    """Return the model with this setting, its `log_fresh` as the form `fresh` has it."""
+    log_fresh = {PLAIN: None, OF_CLASS: model.log_fresh, OF_ALL: model.log_common}[int(fresh)]
+    return model.with_options(
+        stickiness=float(stickiness), sharpness=float(sharpness), log_fresh=log_fresh
+    )

@@ -37,7 +37,7 @@ from outtrees.inference.validation import (
     warn_of_degenerate_records,
 )
 from outtrees.labels.averaging import FEWEST_DRAWS, LabelAverage, average_labels
-from outtrees.labels.choice import neighbourhoods, settled_model
+from outtrees.labels.choice import OF_ALL, OF_CLASS, PLAIN, neighbourhoods, settled_model
 from outtrees.labels.model import (
     CandidateLabelModel,
     LabelModel,
@@ -92,22 +92,24 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         is the paper's: the labels that maximise Z as far as single changes lead.
     unlabeled : number, str or None, default=-1
         What marks an unknown label in y; None: all labels are known.
-    joint : bool, "fresh" or "auto", default="auto"
+    joint : bool, "fresh", "common" or "auto", default="auto"
         Whether attributes depend on labels (eq. 4). True fits two mutations, one where a child
         keeps its parent's label and one where the label changes. With "fresh" a child that draws
         its label afresh draws its attributes afresh too, as records with that label have them:
 
             β_uv = s·[y_u = y_v]·p(x_u | x_v)^sharpness + (1 − s)·marginal·p(x_u | y_u)^sharpness
 
-        "auto": where stickiness or sharpness is "auto" and method="posterior", False and "fresh"
-        are both among the settings that are averaged (or the better is taken); with both given,
-        and for "hill-climb", False, the model as the paper has it.
+        With "common" it draws them as all records have them, p(x_u) for p(x_u | y_u): then labels
+        change where records are far apart, whatever the shape of the classes.
+        "auto": where stickiness or sharpness is "auto" and method="posterior", False, "fresh" and
+        "common" are all among the settings that are averaged (or the best is taken); with both
+        given, and for "hill-climb", False, the model as the paper has it.
     label_prior : {"uniform", "frequency"}, default="uniform"
         The marginal of labels drawn afresh: all classes alike (as in the paper), or the
         frequencies of the known labels, each class counted once more.
     n_components : int or None, default=None
         Reduce the columns to this many principal components first, as the paper does.
-    n_chains, n_draws, burn_in : int, default=4, 50, 5
+    n_chains, n_draws, burn_in : int, default=4, 24, 5
         For "posterior": chains, steps of each that are averaged, steps that are not.
     n_init : int, default=5
         For "hill-climb": starts, the first from the most frequent label, the others random.
@@ -120,7 +122,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         "dense": every record may descend from every other, O(T³) a step. "knn": from its
         n_candidates likeliest parents only (`OutTreeDensity` says more); then stickiness and
         sharpness are chosen among 1,000 records in four neighbourhoods, and only "posterior" with
-        joint=False or "fresh" is possible. "auto": dense up to 1,500 records; else
+        joint=False, "fresh" or "common" is possible. "auto": dense up to 1,500 records; else
         knn, with a `CandidatesWarning`.
     n_candidates : int, default=20
         For knn; with T − 1 or more all pairs are listed.
@@ -146,8 +148,9 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         steps each, so that it is often above 1.2 by chance); 1 for "hill-climb".
     stickiness_, sharpness_ : float
         As given, or those that weigh most.
-    joint_ : bool, "fresh" or "either"
-        As given, or what "auto" took; then `average_.fresh` tells the settings apart.
+    joint_ : bool, "fresh", "common" or "either"
+        As given, or what "auto" took; then `average_.fresh` tells the settings apart (0: False,
+        1: "fresh", 2: "common").
     choice_ : Choice or None
         The settings that "auto" tried, with their scores.
     average_ : LabelAverage
@@ -161,8 +164,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
     changed_mutation_ : Mutation or None
         With joint=True: the mutation where the label changes.
     classes_of_ : array of shape (T, C) or None
-        With joint="fresh": the classes of the records whose attributes are like those of a label
-        drawn afresh; rows of unknown labels are 0.
+        With joint="fresh" or "common": the classes of the records whose attributes are like those
+        of a label drawn afresh; with "fresh" rows of unknown labels are 0.
     edge_marginals_, root_marginals_ : arrays of shape (T, T) [child, parent] and (T,)
         Averaged over draws of the labels; made when first asked for.
         For knn the first is a SciPy sparse array.
@@ -205,7 +208,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         "sharpness": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "method": [StrOptions({"posterior", "hill-climb"})],
         "unlabeled": [Real, str, None],
-        "joint": ["boolean", StrOptions({"fresh", "auto"})],
+        "joint": ["boolean", StrOptions({"fresh", "common", "auto"})],
         "label_prior": [StrOptions({"uniform", "frequency"})],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_chains": [Interval(Integral, 1, None, closed="left")],
@@ -231,7 +234,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         label_prior: str = "uniform",
         n_components: int | None = None,
         n_chains: int = 4,
-        n_draws: int = 50,
+        n_draws: int = 24,
         burn_in: int = 5,
         n_init: int = 5,
         refit: bool = False,
@@ -326,6 +329,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         self.joint_ = self._decided_joint()
         if self.joint_ in ("fresh", "either"):
             mutations = mutations.knowing(known, C)
+        elif self.joint_ == "common":
+            mutations = mutations.common(len(known), C)
         make_model = self._candidate_model if self.candidates_ == "knn" else self._dense_model
         mutations, model = make_model(mutations, known, marginal, choice_seed)
         if self.method == "posterior":
@@ -370,13 +375,17 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         average, parts = self.average_, []
         for low in range(0, len(records), step):
             some = records[low : low + step]
-            layers, fresh = mutations.layers(some, self.X_), mutations.fresh(self.X_, some)
+            layers = mutations.layers(some, self.X_)
+            fresh: dict[int, Array | None] = {PLAIN: None}
+            if OF_CLASS in average.fresh:
+                fresh[OF_CLASS] = mutations.fresh(self.X_, some)
+            if OF_ALL in average.fresh:
+                everybody = mutations.common(len(self.X_), len(self.classes_))
+                fresh[OF_ALL] = everybody.fresh(self.X_, some)
             of_settings = [
-                leaf_label_distributions(
-                    model, layers, distributions, None if model.log_fresh is None else fresh
-                )
-                for model, distributions in zip(
-                    average.models(self.model_), average.distributions, strict=True
+                leaf_label_distributions(model, layers, distributions, fresh[int(form)])
+                for model, distributions, form in zip(
+                    average.models(self.model_), average.distributions, average.fresh, strict=True
                 )
             ]
             parts.append(np.tensordot(average.weights, of_settings, axes=1))
@@ -435,7 +444,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         if _needs_all_pairs(self) and self.candidates == "knn":
             raise ArgumentError(
                 Option("candidates", "knn"),
-                " is for method='posterior' with joint=False or 'fresh'; got "
+                " is for method='posterior' with joint=False, 'fresh' or 'common'; got "
                 f"method={self.method!r}, joint={self.joint!r}; change them, or use ",
                 Option("candidates", "dense"),
             )
@@ -460,7 +469,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
             stickiness=self.stickiness,
             sharpness=self.sharpness,
             n_features=int(self.n_components or self.n_features_in_),
-            also_plain=self.joint_ == "either",
+            joint=self.joint_,
             random_state=seed,
         )
         return model
@@ -483,19 +492,31 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         rows = neighbourhoods(listed.edges, known, _CHOICE_RECORDS, seed)
         among = mutations._replace(classes=None if classes is None else classes[rows])
         some = self._settled(among, X[rows], known[rows], marginal, seed)
-        if self.choice_ is not None and self.choice_.best.log_fresh is None:
+        form = self._form()
+        if form == PLAIN:
             mutations = mutations._replace(classes=None)
+        elif form == OF_ALL:
+            mutations = mutations.common(len(X), len(marginal))
         self.dropped_mass_ = matrix_dropped_mass(
             mutations.kept, X, listed, sharpness=some.sharpness, random_state=0
         )
         settings = some.stickiness, some.sharpness
-        return mutations, mutations.candidate_model(X, listed.edges, marginal, *settings)
+        model = mutations.candidate_model(X, listed.edges, marginal, *settings)
+        return mutations, model.with_options(log_common=model.log_fresh)
+
+    def _form(self) -> int:
+        """Return what a label drawn afresh says of attributes in the setting that weighs most."""
+        if self.joint_ == "either" and self.choice_ is not None:
+            return int(self.choice_.fresh[self.choice_.scores.argmax()])
+        return {"fresh": OF_CLASS, "either": OF_CLASS, "common": OF_ALL}.get(
+            str(self.joint_), PLAIN
+        )
 
     def _sample(self, model: LabelModel, known: Labels, seed: int) -> None:
         """Find the posterior of the labels, averaged over the settings that weigh most."""
         note("drawing trees and labels")
-        fresh = model.log_fresh is not None
-        settings, without = np.array([[1.0, model.stickiness, model.sharpness, fresh]]), None
+        setting = [1.0, model.stickiness, model.sharpness, self._form()]
+        settings, without = np.array([setting]), None
         if self.choice_ is not None and self.joint_ is not True and self.candidates_ == "dense":
             most = max(1, self.n_draws // FEWEST_DRAWS)
             settings, without = self.choice_.settings(most), self.choice_.weights_without(most)
@@ -508,7 +529,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         if len(average.weights) > 1:  # whose chains are too short for R-hat
             # Settings differ most on a record or two, which more draws do not change.
             usual = float(np.quantile(average.standard_error.max(axis=1), 0.95))
-            noisy, told = usual > 2 * _LARGE_ERROR, ""
+            noisy, told = usual > 3 * _LARGE_ERROR, ""
         else:
             noisy = error > _LARGE_ERROR and average.r_hat > _HIGH_R_HAT
             told = f"split R-hat {average.r_hat:.2f}, "

@@ -50,6 +50,7 @@ class LabelModel:
     stickiness: float
     sharpness: float = 1.0
     log_fresh: Array | None = None  # (T, C) log p(x_u | class)
+    log_common: Array | None = None  # (T, C), of settings in which it takes the place of log_fresh
 
     def __post_init__(self) -> None:
         check_number("LabelModel", "stickiness", self.stickiness, 0, 1)
@@ -57,9 +58,15 @@ class LabelModel:
 
     def reordered(self, order: Labels) -> Self:
         """Return the same model of the records in another order, (T,) positions in this one."""
-        fresh = None if self.log_fresh is None else self.log_fresh[order]
         pairs = self.log_attributes[:, order[:, None], order]
-        return replace(self, log_attributes=pairs, log_root=self.log_root[order], log_fresh=fresh)
+        return replace(self, log_attributes=pairs, **self._rows(order))
+
+    def _rows(self, order: Labels) -> dict[str, Any]:
+        """Return what belongs to each record by itself, in another order."""
+        return {
+            name: None if (rows := getattr(self, name)) is None else rows[order]
+            for name in ("log_root", "log_fresh", "log_common")
+        }
 
     @property
     def n_records(self) -> int:
@@ -244,8 +251,7 @@ class CandidateLabelModel(LabelModel):
         return replace(
             self,
             log_attributes=self.log_attributes[:, edges],
-            log_root=self.log_root[order],
-            log_fresh=None if self.log_fresh is None else self.log_fresh[order],
+            **self._rows(order),
             child=child[edges],
             parent=parent[edges],
         )

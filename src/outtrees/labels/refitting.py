@@ -32,6 +32,10 @@ class AttributeMutations(NamedTuple):
         seen = np.asarray(labels) >= 0
         return self._replace(classes=one_hot(labels, n_classes) * seen[:, None])
 
+    def common(self, n_records: int, n_classes: int) -> AttributeMutations:
+        """Return the mutations with classes that are all alike."""
+        return self._replace(classes=np.full((n_records, n_classes), 1 / n_classes))
+
     def layers(
         self,
         children: Array,  # (n, D)
