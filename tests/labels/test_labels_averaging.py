@@ -36,15 +36,18 @@ def test_the_average_of_enumerated_posteriors(form):
     np.testing.assert_allclose(edge.sum(axis=1) + root, 1.0)
 
 
-def choice(scores):
+def choice(scores, forms=0):
     numbers = np.arange(float(len(scores)))
-    return Choice(None, *[numbers] * 6, np.array(scores))
+    fresh = np.broadcast_to(forms, numbers.shape)
+    return Choice(None, numbers, numbers, fresh, *[numbers] * 3, np.array(scores))
 
 
 def test_weights_of_settings():
     found = choice([0.0, np.log(3.0), -50.0]).settings()
-    np.testing.assert_allclose(found, [[0.75, 1, 1, 1], [0.25, 0, 0, 0]])  # the third says nothing
+    np.testing.assert_allclose(found, [[0.75, 1, 1, 0], [0.25, 0, 0, 0]])  # the third says nothing
     assert len(choice(np.zeros(15)).settings()) == 8
+    of_forms = choice([0.0, 0.1, 0.2, -0.5], [1, 1, 1, 2]).settings(2)  # one of each form
+    np.testing.assert_array_equal(of_forms[:, 1], [2, 3])
     impossible = choice([-np.inf, -np.inf]).settings()
     np.testing.assert_allclose(impossible[:, 0], 0.5)
 

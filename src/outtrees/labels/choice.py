@@ -24,15 +24,21 @@ PLAIN, OF_CLASS, OF_ALL = 0, 1, 2
 # They are those that did well on sets of many kinds (docs/labels.md): classes that are clouds want
 # blunt trees, classes that wind want sharp ones whose labels seldom change.
 _TRIED = {
-    PLAIN: ((0.95, 0.99), (1.0, 2.0)),
+    PLAIN: ((0.95, 0.99), (2.0, 8.0)),
     OF_CLASS: ((0.5, 0.8), (0.25, 0.5, 1.0)),
     OF_ALL: ((0.95, 0.99), (4.0, 8.0)),
 }
+# Where columns are few, records lie dense and trees follow the shapes of classes; so clouds weigh
+# less beforehand: the square of D over this, up to one.
+_COLUMNS_OF_CLOUDS = 4
 _TRIED_ALONE = (0.5, 0.8, 0.95, 0.99), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # where one form is
 _MOST_SETTINGS = 8  # that are averaged
 _LEAST_WEIGHT = 0.02  # of the best one's
 # Hidden labels are predicted one by one, but are not independent: their sum says too much.
 _TRUST = 0.5
+# The sharpest trees are sure of every label, and now and then wrong: one wrong label says no more
+# against them than this share of doubt lets it.
+_DOUBT = 0.2
 _PARTS = 8  # of the trees, each left out in turn, to see how much the scores depend on them
 _TRIED_TREES = 64  # for each setting and fold
 
@@ -43,6 +49,7 @@ class Setting(NamedTuple):
     stickiness: float
     sharpness: float
     fresh: int = OF_CLASS  # PLAIN, OF_CLASS or OF_ALL
+    weight: float = 1.0  # beforehand
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class Choice:
     log_held_out: Array  # (n,) Σ log p(label | labels of other folds, attributes)
     errors: Array  # (n,) the share of known labels that the other folds get wrong
     effective_trees: Array  # (n,) behind each estimate, the fewest of all folds
-    scores: Array  # (n,) half of log_held_out
+    scores: Array  # (n,) half of log_held_out, plus the log of the weight beforehand
     # (n, parts) the same without each part of the trees
     scores_without: Array = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -78,7 +85,12 @@ class Choice:
         return _weights(self.scores_without[self._weightiest(most)].T)
 
     def _weightiest(self, most: int) -> Labels:
-        order = np.argsort(-self.scores, kind="stable")[: min(most, _MOST_SETTINGS)]
+        """Return the best settings of each form, as many of one as of another, the best first."""
+        order = np.argsort(-self.scores, kind="stable")
+        forms = np.unique(self.fresh)
+        each = max(1, min(most, _MOST_SETTINGS) // len(forms))
+        best = np.concatenate([order[self.fresh[order] == form][:each] for form in forms])
+        order = best[np.argsort(-self.scores[best], kind="stable")]
         weights = _weights(self.scores[order])
         return np.asarray(order[weights >= _LEAST_WEIGHT * weights[0]])
 
@@ -112,7 +124,7 @@ def tried_settings(
     >>> len(tried_settings((PLAIN, OF_CLASS, OF_ALL), 3)), len(tried_settings([PLAIN], 3))
     (14, 24)
     >>> tried_settings([PLAIN], 36, stickiness=0.9)[0]
-    Setting(stickiness=0.9, sharpness=0.125, fresh=0)
+    Setting(stickiness=0.9, sharpness=0.125, fresh=0, weight=1.0)
     """
     found = []
     for form in forms:
@@ -167,7 +179,8 @@ def choose_settings(
 
     The known labels are dealt, always alike, into `cv` folds (one label each if few); the
     labels of each fold are hidden in turn, and predicted from all attributes and the other labels
-    (`weigh_trees`); half of their log-probability counts. O(T³) for each setting and fold.
+    (`weigh_trees`); half of their log-probability counts, and the setting's own weight. O(T³) for
+    each setting and fold.
 
     `given` returns the model that knows these labels only, if what is hidden would show in `model`.
 
@@ -193,14 +206,14 @@ def choose_settings(
     for setting in settings:
         held_out, wrong, effective = np.zeros(1 + min(_PARTS, n_trees)), 0, np.inf
         for fold, left, knowing in hidden:
-            own = with_setting(knowing, *setting)
+            own = with_setting(knowing, *setting[:3])
             weighed = weigh_trees(own, left, n_trees, rng, seen=fold)
             chances = weighed.marginals[fold]
             held_out += _held_out(weighed, labels[fold], len(held_out) - 1)
             wrong += int((chances.argmax(axis=1) != labels[fold]).sum())
             effective = min(effective, weighed.effective_trees)
-        score, *others = _TRUST * held_out
-        rows.append((*setting, held_out[0], wrong / len(seen), effective, score))
+        score, *others = _TRUST * held_out + np.log(setting.weight)
+        rows.append((*setting[:3], held_out[0], wrong / len(seen), effective, score))
         without.append(others)
     table = np.array(rows, dtype=np.float64).T
     best = with_setting(model, *table[:3, int(table[-1].argmax())])
@@ -218,7 +231,8 @@ def _held_out(weighed: WeighedLabels, labels: Labels, n_parts: int) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         # Without the one tree that weighs anything there is nothing: no chance at all.
         chances = np.where(total > 0, weights @ of_trees / total, 0.0)
-        return np.asarray(np.log(chances).sum(axis=1))
+    doubtful = (1 - _DOUBT) * chances + _DOUBT / weighed.marginals.shape[1]
+    return np.asarray(np.log(doubtful).sum(axis=1))
 
 
 def settled_model(
