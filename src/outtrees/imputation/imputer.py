@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from outtrees._common.arguments import check_count
+from outtrees._common.arguments import check_count, check_number
 from outtrees._common.order import record_order
 from outtrees._common.progress import note, shows_progress
 from outtrees._common.random import as_generator
@@ -31,6 +32,7 @@ from outtrees.imputation.stack import (
     default_models,
     mixed_mutation,
     stack_cells,
+    weighed_moments,
 )
 from outtrees.inference.frames import dates_as_days, days_as_dates
 from outtrees.inference.validation import cells_of_columns, check_params, check_records
@@ -46,6 +48,7 @@ _NAMES = ("auto", "gaussian", "parzen", "iid", "mixture", "categorical")
 _TEXT = "OUS"  # NumPy's kinds of columns that may hold text
 _COMPLETIONS = 10  # of the training records, below which new records are placed
 _TOO_NOISY = 0.5  # Monte-Carlo error of a cell, in its standard deviations
+_FEWEST_SURPRISES = 50  # cells held out; fewer say little of how wide intervals should be
 _TOO_MANY = 0.25  # share of the missing cells with more than that
 
 
@@ -87,7 +90,11 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     std_ : array of shape (T, D)
         Standard deviation of each training cell given the observed ones, zero where observed; of
-        a category, the probability that it is another one.
+        a category, the probability that it is another one. With "auto" those of numbers are scaled
+        so that value ± 1.645 std_ covers 90 % of the cells that were held out.
+    surprises_ : array of shape (n,)
+        With "auto": how far the numbers held out lay from their expected value, in standard
+        deviations before that scaling, sorted. `interval` uses them.
     standard_error_ : array of shape (T, D)
         Monte-Carlo error of the imputed value, in the column's units; of a category, that of its
         probability.
@@ -212,9 +219,8 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ).reordered(np.argsort(order))
         kept = {name: weight for name, weight in stack.weights.items() if weight > 0}
         posteriors = [(kept[name], found) for name, found in stack.posteriors.items()]
-        mean = _total(w * found.mean for w, found in posteriors)
-        second = _total(w * (found.variance + found.mean**2) for w, found in posteriors)
-        std = np.sqrt(np.maximum(second - mean**2, 0.0)) * np.isnan(table.cells)
+        mean, std = weighed_moments(posteriors)
+        std *= np.isnan(table.cells)
         error = np.sqrt(_total((w * found.standard_error) ** 2 for w, found in posteriors))
         chances = [
             _total(w * found.chances[d] for w, found in posteriors)
@@ -224,6 +230,9 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             hidden = np.isnan(table.cells[:, d])
             mean[:, d] = np.where(hidden, chance.argmax(axis=1), table.cells[:, d])
             std[:, d] = np.where(hidden, 1.0 - chance.max(axis=1), 0.0)
+        self.surprises_ = stack.surprises
+        numbers = [d for d in range(std.shape[1]) if d not in columns.categorical]
+        std[:, numbers] *= self._widening()
         self.std_ = std * columns.scale
         self.standard_error_ = error * columns.scale
         self.r_hat_ = np.max([found.r_hat for _, found in posteriors], axis=0)
@@ -336,11 +345,50 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 )
             drawn.extend(kept[rng.choice(len(kept), size=count, replace=False)])
         order = rng.permutation(n)
-        completed = self._columns.cells(np.array(drawn)[order])
+        tables = np.array(drawn)[order]
+        for d in range(tables.shape[2]):
+            if d not in self._columns.categorical:
+                centre = self._mean[:, d]
+                tables[:, :, d] = centre + self._widening() * (tables[:, :, d] - centre)
+        completed = self._columns.cells(tables)
         completed = np.where(np.isnan(self._table.cells), completed, self._cells)
         return days_as_dates(completed, getattr(self, "_dates", ()))
 
+    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Return low and high ends (T, D) between which hidden numbers lie with this probability.
+
+        With "auto" and enough cells the width is such that the intervals cover this share of the
+        cells that were held out; else as the normal law has it. Observed cells are both ends;
+        columns of categories are NaN, and have `probabilities_`.
+        """
+        check_is_fitted(self, "weights_")
+        check_number("OutTreeImputer.interval", "level", level, 0, 1)
+        columns, wide = self._columns, self._quantile(level) / self._widening()
+        centre = self._mean * columns.scale + columns.mean
+        seen = ~np.isnan(self._table.cells)
+        low, high = centre - wide * self.std_, centre + wide * self.std_
+        for d in range(low.shape[1]):
+            if d in columns.categorical:
+                low[:, d] = high[:, d] = np.nan
+            else:  # as they came: standardising and back would round
+                observed = self._cells[seen[:, d], d].astype(np.float64)
+                low[seen[:, d], d] = high[seen[:, d], d] = observed
+        return low, high
+
     # Inside -----------------------------------------------------------------------------------
+
+    def _quantile(self, level: float) -> float:
+        """Return within how many standard deviations this share of hidden numbers lies."""
+        surprises = getattr(self, "surprises_", np.empty(0))  # imputers saved before have none
+        n = len(surprises)
+        if n < _FEWEST_SURPRISES:
+            return float(norm.ppf((1 + level) / 2))
+        # As in conformal prediction: the next cell is one of n + 1 that are alike.
+        return float(surprises[np.clip(int(np.ceil((n + 1) * level)) - 1, 0, n - 1)])
+
+    def _widening(self) -> float:
+        """Return the factor by which standard deviations fit the cells held out, at 90 %."""
+        return float(np.clip(self._quantile(0.9) / norm.ppf(0.95), 0.5, 2.0))
 
     def _models(self, table: Table, mutation: str | Mutation) -> dict[str, TableModel]:
         if isinstance(mutation, Mutation):

@@ -6,7 +6,7 @@ continuous columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -150,6 +150,8 @@ class CellStack(NamedTuple):
     losses: dict[str, float]  # mean squared error on the cells held out, NaN if none were
     fitted: dict[str, FittedModel]  # of those that were kept
     posteriors: dict[str, HiddenPosterior]
+    # (n,) sorted: how far numbers held out lay from their expected value, in standard deviations
+    surprises: Array
 
     def reordered(self, order: NDArray[np.intp]) -> CellStack:
         """Return the same of the records in another order."""
@@ -199,6 +201,7 @@ def stack_cells(
         return None if report is None else lambda n, total: report(name, what, n, total)
 
     early: dict[str, FittedModel] = {}
+    said: dict[str, HiddenPosterior] = {}
     mask = _held_out(table, rng)
     weights, losses = {names[0]: 1.0}, {names[0]: np.nan}
     if len(names) > 1:
@@ -212,10 +215,10 @@ def stack_cells(
                 random_state=rng,
                 on_step=on_step(name, "fit to choose weights"),
             )
-            quick = early[name].posterior(
+            said[name] = early[name].posterior(
                 n_chains=1, n_draws=20, burn_in=2, n_kept=0, go_on=True, random_state=rng
             )
-            errors.append(_errors(table, quick, mask))
+            errors.append(_errors(table, said[name], mask))
         found = stacking_weights(np.array(errors))
         weights = dict(zip(names, found.tolist(), strict=True))
         squares = np.mean(np.square(errors), axis=1) if mask.any() else np.full(len(names), np.nan)
@@ -223,6 +226,11 @@ def stack_cells(
     kept = [name for name in names if weights[name] >= _LEAST_WEIGHT]
     total = sum(weights[name] for name in kept)
     weights = {name: weights[name] / total if name in kept else 0.0 for name in names}
+    surprises = np.empty(0)
+    if said:
+        mask[:, table.categorical] = False
+        mean, std = weighed_moments([(weights[name], said[name]) for name in kept])
+        surprises = np.sort((np.abs(table.cells - mean) / np.maximum(std, 1e-12))[mask])
     fitted, posteriors = {}, {}
     for name in kept:
         start = early.get(name)
@@ -237,7 +245,17 @@ def stack_cells(
         posteriors[name] = fitted[name].posterior(
             **chains, random_state=rng, on_step=on_step(name, "chains")
         )
-    return CellStack(weights, losses, fitted, posteriors)
+    return CellStack(weights, losses, fitted, posteriors, surprises)
+
+
+def weighed_moments(posteriors: Iterable[tuple[float, HiddenPosterior]]) -> tuple[Array, Array]:
+    """Return mean and standard deviation (T, D) of posteriors mixed with weights."""
+    mean: Any = 0.0
+    second: Any = 0.0
+    for weight, found in posteriors:
+        mean = mean + weight * found.mean
+        second = second + weight * (found.variance + found.mean**2)
+    return mean, np.sqrt(np.maximum(second - mean**2, 0.0))
 
 
 def stacking_weights(errors: Array) -> Array:

@@ -38,7 +38,7 @@ _LEAST_WEIGHT = 0.02  # of the best one's
 _TRUST = 0.5
 # The sharpest trees are sure of every label, and now and then wrong: one wrong label says no more
 # against them than this share of doubt lets it.
-_DOUBT = 0.2
+_DOUBT = 0.05
 _PARTS = 8  # of the trees, each left out in turn, to see how much the scores depend on them
 _TRIED_TREES = 64  # for each setting and fold
 
