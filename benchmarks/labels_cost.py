@@ -1,4 +1,4 @@
-"""A label posterior at T = 60 takes under 2 s; a hill-climb's sweep at T = 500, 15 log Z at most.
+"""A label posterior at T = 60 takes under 1 s; a hill-climb's sweep at T = 500, 15 log Z at most.
 
 Processor time of one thread, so that other work on the machine counts little. The sweep is one in
 which every change is judged by its own change of log Z (the second kind in `climb_labels`), and

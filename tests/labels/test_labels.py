@@ -195,7 +195,7 @@ def test_hidden_labels_do_not_show():
     leaking = choose_settings(knowing(truth), truth, settings, random_state=0)
     honest = choose_settings(knowing(truth), truth, settings, random_state=0, given=knowing)
     assert leaking.errors[0] == 0.0
-    assert leaking.log_held_out[0] > -1.0
+    assert leaking.log_held_out[0] > -1.5  # a share of doubt costs 0.3 in all
     assert honest.log_held_out[0] == pytest.approx(T * np.log(0.5), abs=1.0)
 
 

@@ -31,7 +31,7 @@ class LabelAverage:
     fresh: Array  # (m,) what a label drawn afresh says of attributes: PLAIN, OF_CLASS or OF_ALL
     distributions: Array  # (m, T, C)
     standard_error: Array  # (T, C) Monte-Carlo error of their mean, that of the weights included
-    r_hat: float  # the largest split R-hat of each setting, averaged over settings
+    r_hat: float  # the largest split R-hat of each setting, the median over settings
     log_z: float  # log Σ_y Z(y) of the first setting
     label_draws: Labels  # (N, T)
     setting_of_draw: NDArray[np.intp]  # (N,)
@@ -135,7 +135,7 @@ def average_labels(
         settings[:, 3],
         distributions,
         np.sqrt(variance),
-        float(weights @ [posterior.r_hat for posterior in found]),
+        float(np.median([posterior.r_hat for posterior in found])),
         found[0].log_z,
         np.concatenate([posterior.label_draws for posterior in found]),
         np.repeat(np.arange(len(found)), counts),

@@ -28,9 +28,6 @@ _TRIED = {
     OF_CLASS: ((0.5, 0.8), (0.25, 0.5, 1.0)),
     OF_ALL: ((0.95, 0.99), (4.0, 8.0)),
 }
-# Where columns are few, records lie dense and trees follow the shapes of classes; so clouds weigh
-# less beforehand: the square of D over this, up to one.
-_COLUMNS_OF_CLOUDS = 4
 _TRIED_ALONE = (0.5, 0.8, 0.95, 0.99), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # where one form is
 _MOST_SETTINGS = 8  # that are averaged
 _LEAST_WEIGHT = 0.02  # of the best one's
@@ -49,7 +46,6 @@ class Setting(NamedTuple):
     stickiness: float
     sharpness: float
     fresh: int = OF_CLASS  # PLAIN, OF_CLASS or OF_ALL
-    weight: float = 1.0  # beforehand
 
 
 @dataclass(frozen=True)
@@ -60,10 +56,10 @@ class Choice:
     stickiness: Array  # (n,)
     sharpness: Array  # (n,)
     fresh: Array  # (n,) PLAIN, OF_CLASS or OF_ALL
-    log_held_out: Array  # (n,) Σ log p(label | labels of other folds, attributes)
+    log_held_out: Array  # (n,) Σ log p(label | labels of other folds, attributes), with doubt
     errors: Array  # (n,) the share of known labels that the other folds get wrong
     effective_trees: Array  # (n,) behind each estimate, the fewest of all folds
-    scores: Array  # (n,) half of log_held_out, plus the log of the weight beforehand
+    scores: Array  # (n,) half of log_held_out
     # (n, parts) the same without each part of the trees
     scores_without: Array = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -124,7 +120,7 @@ def tried_settings(
     >>> len(tried_settings((PLAIN, OF_CLASS, OF_ALL), 3)), len(tried_settings([PLAIN], 3))
     (14, 24)
     >>> tried_settings([PLAIN], 36, stickiness=0.9)[0]
-    Setting(stickiness=0.9, sharpness=0.125, fresh=0, weight=1.0)
+    Setting(stickiness=0.9, sharpness=0.125, fresh=0)
     """
     found = []
     for form in forms:
@@ -179,8 +175,7 @@ def choose_settings(
 
     The known labels are dealt, always alike, into `cv` folds (one label each if few); the
     labels of each fold are hidden in turn, and predicted from all attributes and the other labels
-    (`weigh_trees`); half of their log-probability counts, and the setting's own weight. O(T³) for
-    each setting and fold.
+    (`weigh_trees`); half of their log-probability counts. O(T³) for each setting and fold.
 
     `given` returns the model that knows these labels only, if what is hidden would show in `model`.
 
@@ -206,14 +201,14 @@ def choose_settings(
     for setting in settings:
         held_out, wrong, effective = np.zeros(1 + min(_PARTS, n_trees)), 0, np.inf
         for fold, left, knowing in hidden:
-            own = with_setting(knowing, *setting[:3])
+            own = with_setting(knowing, *setting)
             weighed = weigh_trees(own, left, n_trees, rng, seen=fold)
             chances = weighed.marginals[fold]
             held_out += _held_out(weighed, labels[fold], len(held_out) - 1)
             wrong += int((chances.argmax(axis=1) != labels[fold]).sum())
             effective = min(effective, weighed.effective_trees)
-        score, *others = _TRUST * held_out + np.log(setting.weight)
-        rows.append((*setting[:3], held_out[0], wrong / len(seen), effective, score))
+        score, *others = _TRUST * held_out
+        rows.append((*setting, held_out[0], wrong / len(seen), effective, score))
         without.append(others)
     table = np.array(rows, dtype=np.float64).T
     best = with_setting(model, *table[:3, int(table[-1].argmax())])

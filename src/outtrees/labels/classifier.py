@@ -144,8 +144,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         Monte-Carlo standard errors of `label_distributions_`, those of the weights of settings
         included; 0 for "hill-climb".
     r_hat_ : float
-        The largest split R-hat over label probabilities, averaged over settings (which have few
-        steps each, so that it is often above 1.2 by chance); 1 for "hill-climb".
+        The largest split R-hat over label probabilities, the median over settings (which have few
+        steps each, so that it is often far above 1.2 by chance); 1 for "hill-climb".
     stickiness_, sharpness_ : float
         As given, or those that weigh most.
     joint_ : bool, "fresh", "common" or "either"
