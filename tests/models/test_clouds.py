@@ -265,3 +265,7 @@ def test_order_of_records_does_not_matter(skewed):
 def test_chains_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="n_warmup must be less than n_sweeps"):
         CloudsMutation(n_sweeps=10, n_warmup=10)
+
+
+def test_nothing_is_left_to_a_prior():
+    assert CloudsMutation().start(np.arange(8.0)[:, None], 0).log_prior() == 0.0

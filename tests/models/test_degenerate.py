@@ -13,6 +13,7 @@ from outtrees.models import (
     MixtureMutation,
     PoissonMutation,
 )
+from outtrees.models.category import _best_stickiness
 
 REAL = {
     "full": GaussianMutation(),
@@ -193,3 +194,11 @@ def test_stickiness_without_prior_may_reach_the_ends(X, expected):
     W[[1, 3], [0, 2]] = 1.0
     started = CategoricalMutation(prior_strength=0).start(X)
     assert started.refit(X, W).stickiness[0] == expected
+
+
+def test_a_refit_that_saw_nothing_changes_nothing():
+    flat = np.zeros((4, 4))
+    assert _best_stickiness(flat, np.full(3, 1 / 3), 0.0, 0.37) == 0.37
+    X = np.random.default_rng(0).normal(size=(12, 1))
+    mixture = MixtureMutation(n_iid=1, n_local=1, weight_concentration=1.0).start(X, 0)
+    assert mixture._reweighed(list(mixture.parts), [0.0, 0.0]) is mixture

@@ -1,5 +1,7 @@
 """Columns that say little: constant, one known cell, nothing known, a level never seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,8 @@ def test_equal_sequences_keep_a_rate_and_a_divergence_above_zero():
     kernel = climbed(kernel, pairs, np.ones((1, 5)))
     assert 0 < kernel.rate < 5e-3  # about one substitution a link beforehand, none was seen in 5
     assert 0 < kernel.divergence <= 0.5
+
+
+def test_children_that_never_revert_have_finite_parameters():
+    kernel = Reversion().start(np.array([[0.0], [1.0], [3.0]]))
+    assert np.isfinite(replace(kernel, share=1.0).params).all()

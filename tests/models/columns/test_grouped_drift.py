@@ -181,3 +181,10 @@ def test_distances_for_compiled_loops_are_the_walk_itself():
         apart = metric.child[k - 1, child] - metric.parent[k - 1, parent]
         quick = metric.constant[k - 1] + metric.shift[child] - 0.5 * (apart**2).sum(axis=1)
         np.testing.assert_allclose(quick, right, atol=1e-10)
+
+
+def test_a_group_that_is_unknown_has_the_common_spread():
+    kernel = replace(problem(5)[0], scales=np.array([0.25, 1.0, 4.0]))
+    np.testing.assert_array_equal(
+        kernel._scales_of(np.array([2.0, -1.0, np.nan, 0.0])), [4.0, 1.0, 1.0, 0.25]
+    )

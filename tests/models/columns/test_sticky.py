@@ -82,3 +82,16 @@ def test_nothing_ever_changes():
     grid = np.linspace(0.9, 1 - 1e-6, 200_001)
     best = grid[np.argmax(50 * np.log((1 + grid) / 2) + 0.5 * np.log(grid * (1 - grid)))]
     assert found.stickiness == pytest.approx(best, abs=2e-5)
+
+
+def test_slopes_are_linear_in_the_weights():
+    """Of pairs that are alike, whose weights are added up: sums of exactly 1 too."""
+    column = np.tile([0.0, 0.0, 1.0, 2.0], 5)[:, None]
+    kernel = Sticky(LEVELS).start(column)
+    child, parent = np.array([(u, v) for u in range(20) for v in range(20) if u != v]).T
+    pairs = kernel.pairs(column, column, child, parent)
+    weights = np.zeros((1, len(child)))
+    weights[0, 0] = 1.0
+    slopes = kernel.slopes(pairs, weights)
+    assert slopes.any()
+    np.testing.assert_allclose(kernel.slopes(pairs, 2 * weights), 2 * slopes, rtol=1e-12)
