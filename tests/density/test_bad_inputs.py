@@ -65,6 +65,11 @@ REFUSED = {
         ValueError,
         "^rows have different lengths: row 0 has 2, row 2 has 1",
     ),
+    "ragged from the second": (
+        [[1.0, 2.0], [3.0], [1.0]],
+        ValueError,
+        "^rows have different lengths: row 0 has 2, row 1 has 1",
+    ),
     "none": (None, ValueError, "^X is None"),
     "array of dates": (
         np.zeros((5, 2), dtype="datetime64[s]"),

@@ -231,3 +231,11 @@ def test_a_seed_makes_the_fit():
     ]
     np.testing.assert_array_equal(fits[0].mutation.params, fits[1].mutation.params)
     assert (fits[0].mutation.params != fits[2].mutation.params).any()
+
+
+def test_one_candidate_is_enough_and_none_is_refused():
+    X = np.random.default_rng(0).normal(size=(12, 1))
+    start = GaussianMutation(transition="identity").start(X)
+    assert fit_candidate_em(start, X, 1, max_iter=1, random_state=0).n_iter == 1
+    with pytest.raises(ValueError, match="n_candidates"):
+        fit_candidate_em(start, X, 0, max_iter=1, random_state=0)

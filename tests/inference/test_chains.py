@@ -141,3 +141,7 @@ def test_what_is_always_zero_has_converged():
 
     chains = alternate(0.0, ar1(0.0)[0], draw_hidden, 2, 20, 0, random_state=0)
     np.testing.assert_array_equal(chains.r_hat, 1.0)
+
+
+def test_four_chains_are_the_default():
+    assert len(alternate(0.0, *ar1(0.0), n_draws=2, burn_in=0, random_state=0).final_states) == 4

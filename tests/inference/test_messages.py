@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 
 from oracles.enumeration import all_trees
-from outtrees.inference.messages import draw_states
+from outtrees.inference.messages import draw_states, pass_messages
 
 
 def enumerated(parents, log_nodes, log_edge, log_prior):
@@ -137,3 +137,10 @@ def test_refusals(change, message):
     }
     with pytest.raises(ValueError, match=message):
         draw_states(**{**arguments, **change})
+
+
+def test_a_cycle_in_any_of_several_trees_is_told():
+    trees = np.array([[-1, 0, 0], [1, 0, -1], [-1, 0, 1], [2, 0, 1]])
+    edges = np.zeros((1, 2, 2)), np.zeros(1), np.zeros((1, 2))
+    _, _, log_z = pass_messages(trees, np.zeros((3, 2)), edges, np.zeros(2))
+    np.testing.assert_array_equal(np.isnan(log_z), [False, True, False, True])

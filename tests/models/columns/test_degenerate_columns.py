@@ -106,4 +106,6 @@ def test_equal_sequences_keep_a_rate_and_a_divergence_above_zero():
 
 def test_children_that_never_revert_have_finite_parameters():
     kernel = Reversion().start(np.array([[0.0], [1.0], [3.0]]))
-    assert np.isfinite(replace(kernel, share=1.0).params).all()
+    for stationary in (False, True):
+        one = replace(kernel, share=1.0, stationary=stationary)
+        assert np.isfinite(one.params).all()
