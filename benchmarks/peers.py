@@ -255,7 +255,7 @@ def worst(errors: np.ndarray) -> tuple[float, int]:
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000)
 BATCHES = (10, 20, 30, 40, 60)
-PATIENCE = 2.0  # seconds: an engine that took longer is not asked for larger problems
+PATIENCE = 0.5  # seconds: an engine that took longer is not asked for larger problems
 
 
 def seconds(task, least=3) -> float:
