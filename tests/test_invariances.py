@@ -195,7 +195,9 @@ def test_order_of_columns(name, as_given):
         error = np.hypot(before.cells["error"][:, columns], after.cells["error"])
         apart = after.cells["filled"] - before.cells["filled"][:, columns]
         assert (np.abs(apart) <= 6 * error + 1e-9).mean() > 0.98
-    for part in ("records", "pairs", "densities", "new", "single"):
+    # Supports of Bayesian trees average over draws, whose numbers go to the columns in their order.
+    about = () if name.startswith("bayes") else ("records", "pairs")
+    for part in (*about, "densities", "new", "single"):
         tolerance = ON_THE_WAY.get(name, CLOSE)
         assert_same(getattr(after, part), getattr(before, part), tolerance)
 
@@ -288,9 +290,11 @@ def test_seeds_of_folds_and_samples_of_parents(name, as_given):
 
 
 def test_seeds_of_an_ancestry():
-    """Supports do not depend on the seed; under a limit on children, within their errors."""
+    """Supports of fitted parameters do not depend on the seed; sampled ones within their errors."""
     table = small_table()
-    models = [Ancestry(id="case", random_state=seed).fit(table) for seed in range(2)]
+    models = [
+        Ancestry(id="case", random_state=seed, parameters="fitted").fit(table) for seed in range(2)
+    ]
     one, two = (supports(model) for model in models)
     assert one == two
     limited = [model.limited_parents(2, 0.0, n_sweeps=1000) for model in models]

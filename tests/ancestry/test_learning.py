@@ -352,22 +352,27 @@ def answered(values, kernels, roots="any", background=True, **options):
 
 @pytest.fixture(scope="module")
 def followed():
-    """Two outbreaks whose places follow the tree: the truth, fits and supports."""
+    """Six outbreaks whose places follow the tree: the truth, fits and supports."""
     found = []
-    for seed in (1, 3):
+    for seed in range(1, 7):
         dates, place, parents = outbreak(seed)
         found.append((parents, *answered([dates, place], [Waiting(), Drift(offset=False)])))
     return found
 
 
 def test_a_waiting_time_is_found(followed):
-    for _, fit, _ in followed:
+    assert len(_told(followed)) >= 4
+    for fit in _told(followed):
         assert sum(reading.weight for reading in fit.readings) == pytest.approx(1.0)
         mean = sum(r.weight * r.lineage.kernels[0].moments[0] for r in fit.readings)
         # The means that are tried are about 1.5 times the last one apart; the truth is 8.
         assert 5.5 < mean < 11.5
-        assert fit.left_out == ()
         assert fit.readings[0].gain > 5
+
+
+def _told(followed):
+    """Return the fits that keep the place. In 40 records it may be too little evidence."""
+    return [fit for _, fit, _ in followed if not fit.left_out]
 
 
 def test_as_many_parents_are_right_as_promised(followed):
@@ -381,7 +386,7 @@ def test_as_many_parents_are_right_as_promised(followed):
         variance += (chance[rows, guess] * (1 - chance[rows, guess])).sum()
     # Three binomial standard errors. Readings that are tempered promise less than they could.
     assert promised < right + 3 * np.sqrt(variance)
-    assert promised > 0.4 * right > 16
+    assert promised > 0.4 * right > 48
 
 
 def test_supports_are_neither_too_sure_nor_too_modest():
@@ -420,7 +425,7 @@ def test_places_of_areas_are_no_spikes():
 
 
 def test_readings_are_sorted_and_few(followed):
-    for _, fit, _ in followed:
+    for fit in _told(followed):
         weights = [reading.weight for reading in fit.readings]
         assert weights == sorted(weights, reverse=True)
         assert min(weights) > 0.01 * max(weights)

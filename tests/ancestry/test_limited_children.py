@@ -14,11 +14,13 @@ CASES = {
     "onset": ["2020-03-01", "2020-03-04", "2020-03-05", "2020-03-05", "2020-03-08"],
     "ward": ["N", "N", "S", "N", "S"],
 }
+# Supports under a limit go by the fitted parameters.
+WAITING = {"waiting_mean": 3.5, "waiting_sd": 2.0, "parameters": "fitted"}
 
 
 @pytest.mark.parametrize("roots", ["single", "any"])
 def test_limited_supports_are_those_of_every_tree(roots):
-    found = Ancestry(id="case", roots=roots, waiting_mean=3.5, waiting_sd=2.0).fit(CASES)
+    found = Ancestry(id="case", roots=roots, **WAITING).fit(CASES)
     # So few roots that the limit matters; only roots="any" reads it.
     main = replace(found.readings_[0], log_introduction=-7.0)
     found.readings_, found._posterior = [main], None
@@ -45,7 +47,7 @@ def test_where_a_limit_cannot_bind_supports_are_exact_and_groups_do_not_meet():
     both["case"] = list("abcdefghi")
     both["site"] = ["one"] * 5 + ["two"] * 4
     kinds = {"site": "group"}
-    found = Ancestry(id="case", kinds=kinds, waiting_mean=3.5, waiting_sd=2.0).fit(both)
+    found = Ancestry(id="case", kinds=kinds, **WAITING).fit(both)
     exact = found.limited_parents(4, min_support=0.0)
     assert exact["support"] == found.parents(0.0)["support"]
     assert set(exact["error"]) == {0.0}

@@ -114,7 +114,8 @@ def test_the_bound_lies_below_the_evidence(family, X):
     assert sample.log_evidence > fit.lower_bound  # it knows more than the bound, at least
     if sample.pareto_k < 0.7:
         assert abs(sample.log_evidence - evidence) < 5 * sample.standard_error
-    assert (sample.pareto_k < 0.7) == (family.__dict__.get("transition") == "identity")
+    # Wider proposals beside q often suffice for the others too.
+    assert sample.pareto_k < 0.7 or family.__dict__.get("transition") != "identity"
 
 
 def test_the_bound_of_a_mixture_lies_below_its_evidence():
@@ -128,7 +129,7 @@ def test_independent_records_leave_only_the_root_in_doubt():
     """transition="zero" makes trees irrelevant but for which record is the root."""
     fit = fit_posterior(GaussianPosterior(transition="zero"), REALS)
     sample = importance_sample(fit.posterior, REALS, 100, random_state=0)
-    assert sample.effective_draws > 70
+    assert sample.effective_draws > 60  # some of the draws are from wider proposals than q
     assert 0 < sample.log_evidence - fit.lower_bound < 1.0
 
 

@@ -360,6 +360,15 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         With "auto" and enough cells the width is such that the intervals cover this share of the
         cells that were held out; else as the normal law has it. Observed cells are both ends;
         columns of categories are NaN, and have `probabilities_`.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            The probability, between 0 and 1.
+
+        Returns
+        -------
+        low, high : ndarrays of shape (T, D)
         """
         check_is_fitted(self, "weights_")
         check_number("OutTreeImputer.interval", "level", level, 0, 1)
