@@ -173,7 +173,7 @@ def test_rate_and_kappa_are_recovered(model):
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"'JC69' or 'K80'.*got 'HKY'.*choose"):
+    with pytest.raises(ValueError, match=r"'JC69' or 'K80'.*got 'HKY'.*Choose"):
         Substitution(DNA, "HKY")
     with pytest.raises(ValueError, match=r"K80 expects the letters A, C, G, T.*use JC69"):
         Substitution(("A", "G", "C", "T"), "K80")
