@@ -3,6 +3,7 @@
     python benchmarks/outbreaks_published.py decide     # the half on which everything was settled
     python benchmarks/outbreaks_published.py report     # the other half
     python benchmarks/outbreaks_published.py simulated 20
+    python benchmarks/outbreaks_published.py back 200       # simulated, and how often promises hold
     python benchmarks/outbreaks_published.py shared 200     # one infection date a person, 4 people
 
 Outbreaks that Specht et al. 2025 (doi 10.1101/2025.03.02.25323192) simulated: sampling dates and
@@ -60,6 +61,7 @@ class Outbreak(NamedTuple):
     sequences: dict[str, str]
     infector: np.ndarray  # (T,), −1 if it was not sampled
     ancestor: np.ndarray  # (T,), −1 if there is none
+    infected: np.ndarray | None = None  # (T,), days after 1 January 2020, of simulated ones
 
 
 def published(name: str) -> Outbreak:
@@ -101,8 +103,10 @@ def masked(outbreak: Outbreak, share: float, seed: int = 0) -> Outbreak:
     return outbreak._replace(sequences=hidden)
 
 
-def simulated(seed: int, n: int = 50, rate: float = 2e-5, sites: int = 10_000) -> Outbreak:
-    """Return the first n samples of an outbreak: R = 2, half sampled, times of GIVEN."""
+def simulated(
+    seed: int, n: int = 50, rate: float = 2e-5, sites: int = 10_000, share: float = 0.5
+) -> Outbreak:
+    """Return the first n samples of an outbreak: R = 2, `share` sampled, times of GIVEN."""
     rng = np.random.default_rng(seed)
     while True:
         infected, parent, last = [0.0], [-1], 0
@@ -115,7 +119,7 @@ def simulated(seed: int, n: int = 50, rate: float = 2e-5, sites: int = 10_000) -
         # Later than any child of those whose children were not drawn nothing is known.
         horizon = times[last:].min() if last < len(times) else np.inf
         sampled = times + rng.gamma(5.0, 1.0, size=len(times))
-        seen = (rng.random(len(times)) < 0.5) & (sampled < horizon)
+        seen = (rng.random(len(times)) < share) & (sampled < horizon)
         if seen.sum() >= n:
             break
     rows = np.argsort(np.where(seen, sampled, np.inf))[:n].tolist()
@@ -141,20 +145,27 @@ def simulated(seed: int, n: int = 50, rate: float = 2e-5, sites: int = 10_000) -
         sequences[name] = "".join(np.array(list("ACGT"))[letters])
     days = [(date(2020, 1, 1) + timedelta(days=int(sampled[row]))).isoformat() for row in rows]
     above = {f"p{i}": f"p{p}" for i, p in enumerate(parent) if p >= 0}
-    return Outbreak({"sample": names, "date": days}, sequences, *_truth(names, above))
+    truth = _truth(names, above)
+    return Outbreak({"sample": names, "date": days}, sequences, *truth, times[rows])
+
+
+def fitted(outbreak: Outbreak, options: dict[str, Any]) -> tuple[Ancestry, np.ndarray]:
+    """Return the fitted model and the supports of all parents, none last (T, T + 1)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = Ancestry(id="sample", **options).fit(outbreak.table, sequences=outbreak.sequences)
+        trees, T = found.fitted.trees, len(outbreak.infector)
+        support = np.zeros((T, T + 1))
+        support[found.fitted.edges.child, found.fitted.edges.parent] = trees.edge_marginals
+        support[:, T] = trees.root_marginals
+    return found, support
 
 
 def scores(outbreak: Outbreak, options: dict[str, Any]) -> np.ndarray:
     """Return right, children, promised, log-score, right and promised of all, seconds."""
     begin = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = Ancestry(id="sample", **options).fit(outbreak.table, sequences=outbreak.sequences)
-        trees, T = found.fitted.trees, len(outbreak.infector)
-    seconds = time.process_time() - begin
-    support = np.zeros((T, T + 1))
-    support[found.fitted.edges.child, found.fitted.edges.parent] = trees.edge_marginals
-    support[:, T] = trees.root_marginals
+    _, support = fitted(outbreak, options)
+    seconds, T = time.process_time() - begin, len(outbreak.infector)
     best, top = support.argmax(axis=1), support.max(axis=1)
     direct = np.flatnonzero(outbreak.infector >= 0)
     truth = outbreak.infector[direct]
@@ -302,8 +313,56 @@ def compare_shared(number: int) -> None:
     print(f"mean distance of a record's supports (total variation): {total[6] / number:.3f}")
 
 
+def back(number: int) -> None:
+    """Print how often supports, intervals of parameters and infection dates hold the truth.
+
+    Outbreaks of 25 samples of which a quarter to all cases were sampled, by turns, with generation
+    time and delay given in every second one. Supports are those of all candidates, nearest sampled
+    ancestors (or none) being the truth.
+    """
+    bins, held, dates = np.zeros((10, 3)), {}, np.zeros(2)
+    totals: dict[str, np.ndarray] = {}
+    for seed in range(number):
+        share = (0.25, 0.5, 0.75, 1.0)[seed // 2 % 4]
+        run = ("given", "learned")[seed % 2]
+        outbreak = simulated(10_000 + seed, 25, share=share)
+        model, support = fitted(outbreak, RUNS[run])
+        T = len(support)
+        truth = np.where(outbreak.ancestor >= 0, outbreak.ancestor, T)
+        is_true = np.arange(T + 1) == truth[:, None]
+        row = np.minimum((support * 10).astype(int), 9)
+        for b in range(10):
+            bins[b] += [(row == b).sum(), support[row == b].sum(), is_true[row == b].sum()]
+        right = (support.argmax(axis=1) == truth).sum()
+        for key in (run, f"{share:.0%} sampled"):
+            totals[key] = totals.get(key, 0) + np.array([T, right, support.max(axis=1).sum()])
+        spread = model.spread()
+        true = {**GIVEN, "sampled": share, "substitution_rate": 2e-5}
+        for cells in spread.parameters:
+            if cells.parameter in true and not cells.given and share < 1:
+                inside = cells.lower <= true[cells.parameter] <= cells.upper
+                held[cells.parameter] = held.get(cells.parameter, 0) + np.array([1, inside])
+        first = date(2020, 1, 1)
+        assert outbreak.infected is not None
+        for cells, day in zip(spread.infections, outbreak.infected.tolist(), strict=True):
+            low, high = (date.fromisoformat(x) for x in (cells.lower, cells.upper))
+            dates += [1, low <= first + timedelta(days=int(np.floor(day))) <= high]
+    print("| support | candidates | promised | true |\n|---|---|---|---|")
+    for b, (n, promised, is_right) in enumerate(bins):
+        print(f"| {b / 10:.1f} to {(b + 1) / 10:.1f} | {n:.0f} | {promised:.1f} | {is_right:.0f} |")
+    print("\n| outbreaks | right | promised |\n|---|---|---|")
+    for key, (n, right, promised) in totals.items():
+        print(f"| {key} | {right:.0f} of {n:.0f} | {promised:.1f} |")
+    print("\n| interval of 95 % | holds the truth |\n|---|---|")
+    for key, (n, inside) in [*held.items(), ("infection date", dates)]:
+        print(f"| {key} | {inside:.0f} of {n:.0f} ({inside / n:.2f}) |")
+
+
 def main(arguments: list[str]) -> None:
     """Print the table."""
+    if arguments[0] == "back":
+        back(int(arguments[1]))
+        return
     if arguments[0] == "shared":
         compare_shared(int(arguments[1]))
         return

@@ -61,7 +61,9 @@ def test_objectives_never_fall_and_the_fit_says_whether_it_converged(found):
     assert found.n_iter_ < len(found.objectives_)  # values after each evaluation
     assert found.objectives_[-1] == max(found.objectives_)
     with pytest.warns(UserWarning, match="had not converged after 1 iterations; raise max_iter"):
-        short = Ancestry(id="id", kinds=KINDS, max_iter=1, tol=0.0).fit(mixed_table(8))
+        short = Ancestry(id="id", kinds=KINDS, max_iter=1, tol=0.0, transmission=False).fit(
+            mixed_table(8)
+        )
     assert not short.converged_
     assert any("raise max_iter" in warning for warning in short.warnings_)
 
@@ -376,7 +378,7 @@ def test_pandas_in_and_out(outbreak):
         ({"known_parents": {"r1": "r1"}}, "its own parent"),
         ({"known_parents": {"r1": "r2", "r2": "r1"}}, "go in a circle"),
         (
-            {"known_parents": {"r0": "r4"}},
+            {"known_parents": {"r0": "r4"}, "transmission": False},
             r"'r4' \(day 2024-01-06\) is given as the parent of 'r0' \(day 2024-01-02\), but",
         ),
         ({"forbidden": ["r1r2"]}, r"\(child, parent\) pairs"),

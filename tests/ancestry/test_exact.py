@@ -63,9 +63,8 @@ def by_enumeration(found):
 )
 def test_supports_are_the_sum_over_all_trees(roots, generations, seed, wait):
     options = {"waiting_mean": wait, "waiting_sd": wait and wait / 2, "keep": ["ward", "place"]}
-    found = Ancestry(
-        parameters="fitted", id="id", kinds=KINDS, roots=roots, links=generations, **options
-    )
+    options |= {"links": generations, "transmission": False}
+    found = Ancestry(parameters="fitted", id="id", kinds=KINDS, roots=roots, **options)
     found.fit(mixed_table(5, seed))
     assert (len(found.readings_) > 1) == (wait is None)
     gain, edges, is_root = by_enumeration(found)

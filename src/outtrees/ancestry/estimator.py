@@ -48,6 +48,7 @@ from outtrees.ancestry.integration import (
     posterior_sentences,
 )
 from outtrees.ancestry.learning import Roots
+from outtrees.ancestry.nearest import transmission_of
 from outtrees.ancestry.placement import place_table, read_like
 from outtrees.ancestry.posterior import MOST_PAIRED, Posterior
 from outtrees.ancestry.simulation import simulated
@@ -58,7 +59,7 @@ from outtrees.candidates.edges import PossibleEdges
 from outtrees.candidates.plan import table_plan
 from outtrees.candidates.windows import in_order, possible_pairs, windows_of
 from outtrees.datasets.diseases import GENERATION, WaitingTime, waiting_time
-from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsError
+from outtrees.errors import ArgumentError, Message, NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.io import FORMATS, to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
 from outtrees.io.tables import Table
@@ -70,6 +71,9 @@ from outtrees.views.report import write_report
 from outtrees.views.report_data import ReportData
 
 Array = NDArray[np.float64]
+
+_DNA = ("A", "C", "G", "T")
+_ONSETS = ("onset", "symptom", "illness")  # in names of columns of dates
 
 
 class Ancestry(BaseEstimator):
@@ -114,7 +118,10 @@ class Ancestry(BaseEstimator):
     transmission : {"auto"} or bool
         Whether dates are those of sampling, and sequences change with time along chains of
         infection in which some people are not sampled; see `outtrees.models.columns.Transmission`.
-        "auto": where one of the six parameters below is given.
+        Parents are then the nearest sampled ancestors: `outtrees.ancestry.nearest`.
+        "auto": where one of the six parameters below is given, and in tables with dates and DNA
+        whose dates are not called onsets, unless another option contradicts it; `describe` says
+        which model was chosen.
     generation_mean, generation_sd : float, optional
         Of the time from infection to infection, with `transmission`; learned where not given.
     delay_mean, delay_sd : float, optional
@@ -677,7 +684,7 @@ class Ancestry(BaseEstimator):
                     " excludes. Leave one of them out.",
                 )
             return None
-        if wanted == "auto" and not some:
+        if wanted == "auto" and not some and (other or not self._of_sampled_people):
             return None
         if other:
             raise ArgumentError(
@@ -694,12 +701,72 @@ class Ancestry(BaseEstimator):
                 Option("kinds", {"sampled_on": "date"}),
             )
         published = self._published
-        if published is not None and published.kind == GENERATION:
+        if published is not None:
+            # From onset to onset it takes as long on average as from infection to infection.
             given["generation_mean"] = given["generation_mean"] or published.mean
-            given["generation_sd"] = given["generation_sd"] or published.sd
+            if published.kind == GENERATION:
+                given["generation_sd"] = given["generation_sd"] or published.sd
         return TransmissionOptions(
             **given, links=self._most_links if self._most_links > 1 else None
         )
+
+    @property
+    def _dna_and_dates(self) -> tuple[str, str] | None:
+        """The names of the columns of dates and of DNA, if there are both, one of either."""
+        columns = self.table_.columns
+        dates = [c.name for c in columns if c.kind == "date"]
+        dna = [c.name for c in columns if c.kind == "sequence" and c.levels == _DNA]
+        return (dates[0], dna[0]) if len(dates) == len(dna) == 1 else None
+
+    @property
+    def _of_sampled_people(self) -> bool:
+        """Whether the table looks like one of infected people with dates of sampling.
+
+        It has DNA and dates, the dates are not called onsets, unless the time from infection to
+        infection is known, and no option belongs to the other model only.
+        """
+        if self._dna_and_dates is None:
+            return False
+        published = self._published
+        if published is not None and published.kind == GENERATION:
+            return True
+        other = (
+            getattr(self, "waiting_law", None) is not None
+            or self.substitution != "JC69"
+            or not (self.strict_dates and self.ties)
+            or self.clock
+        )
+        name = self._dna_and_dates[0].lower()
+        return not other and not any(word in name for word in _ONSETS)
+
+    @property
+    def _model_sentence(self) -> list[Message]:
+        """Which model was chosen where no option says it, why, and how to choose the other."""
+        if getattr(self, "transmission", False) != "auto" or self._dna_and_dates is None:
+            return []
+        date, dna = self._dna_and_dates
+        names = TransmissionOptions._fields[:-1]
+        if any(getattr(self, name, None) is not None for name in names):
+            return []
+        if transmission_of(self.lineage_) is not None:
+            return [
+                Message(
+                    f"model: transmission, since the table has DNA ({dna}) and dates ({date}) that "
+                    "are not called onsets: dates are those of sampling, and people may be "
+                    "unsampled. If records are not infected people, or dates are onsets and all "
+                    "cases are known, pass ",
+                    Option("transmission", False),
+                    ".",
+                )
+            ]
+        return [
+            Message(
+                f"model: waiting times between the dates ({date}), all cases being in the table. "
+                "If dates are those of sampling, or cases are missing, pass ",
+                Option("transmission", True),
+                ".",
+            )
+        ]
 
     @property
     def _published(self) -> WaitingTime | None:
@@ -1403,7 +1470,8 @@ class Ancestry(BaseEstimator):
         sentences = report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
         sentences += posterior_sentences(self.fitted)
         published = self._published
-        return sentences if published is None else [f"{published.sentence}.", *sentences]
+        sentences = sentences if published is None else [f"{published.sentence}.", *sentences]
+        return self._model_sentence + sentences
 
     # Figures -------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.ancestry.columns import DateOptions, date_cells
+from outtrees.ancestry.nearest import placed_beside, transmission_of
 from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import RecordsError
 from outtrees.io.tables import Table
@@ -104,6 +105,9 @@ def _supports(posterior: Posterior, new_values: Sequence[Array], new_groups: Ind
         some = np.isfinite(top[:, 0])
         shares = np.exp(table[some] - top[some])
         result[some] += weight * shares / shares.sum(axis=1, keepdims=True)
+    if transmission_of(first) is not None:
+        ends = child[possible], parent[possible]
+        result = placed_beside(posterior, new_values, result, *ends)
     return result
 
 

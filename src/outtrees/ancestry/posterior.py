@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from outtrees.ancestry.learning import Reading, Roots
+from outtrees.ancestry.nearest import NearestSampled, nearest_sampled, transmission_of
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
 from outtrees.models.columns.lineage import log_backgrounds
@@ -149,8 +150,13 @@ class Posterior:
         return tuple(result)
 
     @cached_property
-    def trees(self) -> OutTreeDistribution | OutTreeMixture:
-        """The distribution over trees, all readings and draws of parameters together."""
+    def trees(self) -> OutTreeDistribution | OutTreeMixture | NearestSampled:
+        """The distribution over trees, all readings and draws of parameters together.
+
+        With the transmission model, over nearest sampled ancestors.
+        """
+        if transmission_of(self.lineage) is not None:
+            return nearest_sampled(self)
         if len(self.members) == 1:
             return self.best_trees
         parts = []
@@ -165,6 +171,8 @@ class Posterior:
     def _of_reading(self, r: int) -> tuple[Array, Array]:
         """Return weights of a reading's members (n,), and their supports of edges and roots."""
         trees = self.trees
+        if isinstance(trees, NearestSampled):
+            return trees.weights, trees.part_supports
         if not isinstance(trees, OutTreeMixture):
             return np.ones(1), np.append(trees.edge_marginals, trees.root_marginals)[None]
         here = [i for i, member in enumerate(self.members) if member.reading == r]
@@ -202,11 +210,15 @@ class Posterior:
     def _trees(
         self, log_weight: Array, log_root: Array, introduction: float, plan: Plan | None = None
     ) -> OutTreeDistribution:
-        dated = self.lineage.dates is not None
-        method: Literal["auto", "sparse"] = (
-            "sparse" if dated and len(self.records) > MOST_PAIRED else "auto"
+        return trees_of(
+            self.edges, log_weight, log_root, self.roots, introduction, plan, self.method
         )
-        return trees_of(self.edges, log_weight, log_root, self.roots, introduction, plan, method)
+
+    @property
+    def method(self) -> Literal["auto", "sparse"]:
+        """The engine that sums over trees."""
+        dated = self.lineage.dates is not None
+        return "sparse" if dated and len(self.records) > MOST_PAIRED else "auto"
 
     @cached_property
     def consensus(self) -> Consensus:

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from outtrees.ancestry.learning import Problem
+from outtrees.ancestry.nearest import NearestSampled, transmission_edges, transmission_of
 from outtrees.ancestry.posterior import Posterior
 from outtrees.inference.importance import laplace_covariance
 from outtrees.io.tables import Table
-from outtrees.models.columns import Transmission, TransmittedSequence
+from outtrees.models.columns import Transmission
 
 Array = NDArray[np.float64]
 
@@ -39,8 +40,8 @@ def spread_of(
 ) -> Spread:
     """Return the tables; raise if the model is not that of transmission."""
     dates = posterior.lineage.dates
-    kernel = None if dates is None else posterior.lineage.kernels[dates]
-    if dates is None or not isinstance(kernel, Transmission):
+    kernel = transmission_of(posterior.lineage)
+    if dates is None or kernel is None:
         raise ValueError(
             "the fit must have used the transmission model; it did not. State generation_mean and "
             "delay_mean, or transmission=True."
@@ -67,50 +68,47 @@ def _dated(value: float, calendar: bool) -> Any:
 # Links and infection dates -----------------------------------------------------------------
 
 
-def _laws_of_edges(
-    posterior: Posterior, kernel: Transmission, dates: int, which: NDArray[np.intp]
-) -> Iterator[Array]:
+def _laws_of_edges(posterior: Posterior, which: NDArray[np.intp], beside: bool) -> Iterator[Array]:
     """Yield for each of these edges how probable the times left to the child's sampling are (m,).
 
-    From the moment at which the strain left the parent, given the dates and sequences of both.
+    From the moment at which the strain left the parent, given the dates and sequences of both;
+    with `beside`, or left an unsampled person above the parent.
     """
-    used = [posterior.lineage.kernels[c] for c in posterior.lineage.used]
-    sequence = next((k for k in used if isinstance(k, TransmittedSequence)), None)
     child, parent = posterior.edges.child[which], posterior.edges.parent[which]
-    if sequence is None:
-        cells = posterior.values[dates]
-        delta = cells[child, 0] - cells[parent, 0]
-        slack = np.nan_to_num(cells[child, 2] + cells[parent, 2])
-        edges = kernel._edges(np.where(np.isfinite(delta), delta, kernel.moments[0]), slack)
-        clock = kernel.clock._replace(with_sites=False)
-    else:
-        cells = posterior.values[posterior.lineage.kernels.index(sequence)]
-        edges, clock = sequence._dated(sequence.pairs(cells, cells, child, parent))
+    values = posterior.values
+    kernel, edges, clock = transmission_edges(posterior.lineage, values, values, child, parent)
+    if not beside:
+        edges = edges._replace(beside=np.zeros_like(edges.beside))
     for e in range(len(which)):
         one = type(edges)(*(part[e : e + 1] for part in edges))
         _, totals = kernel.weighed(one, clock, np.ones(1))
-        yield totals.left[0 if sequence is None else 1]
+        yield totals.left[int(clock.with_sites)]
 
 
 def _links_and_infections(
     posterior: Posterior, kernel: Transmission, dates: int, min_support: float
 ) -> tuple[Table, Table]:
-    support = posterior.trees.edge_marginals
-    which = np.flatnonzero(support >= min(min_support, _LEAST))
-    which = which[np.lexsort((-support[which], posterior.edges.child[which]))]
+    trees = posterior.trees
+    assert isinstance(trees, NearestSampled)  # the transmission model has no others
     T, ids = len(posterior.records), posterior.records.ids
-    delays = posterior.trees.root_marginals[:, None] * kernel.delay_law
+    # When a record was infected follows from its edge, whether descent from a record or from
+    # beside it; who is between, if it is descent.
+    drawn = trees.drawn_edges
+    which = np.flatnonzero(drawn >= _LEAST)
+    delays = np.zeros((T, len(kernel.delay_law)))
+    for e, left in zip(which.tolist(), _laws_of_edges(posterior, which, True), strict=True):
+        delays[posterior.edges.child[e]] += drawn[e] * (left @ kernel.delay_given_left)
+    support = trees.edge_marginals
+    which = np.flatnonzero(support >= min_support)
+    which = which[np.lexsort((-support[which], posterior.edges.child[which]))]
     between = np.arange(kernel.n_links)
     links: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "unsampled": []}
-    laws = _laws_of_edges(posterior, kernel, dates, which)
-    for e, left in zip(which.tolist(), laws, strict=True):
+    for e, left in zip(which.tolist(), _laws_of_edges(posterior, which, False), strict=True):
         child, parent = int(posterior.edges.child[e]), int(posterior.edges.parent[e])
-        delays[child] += support[e] * (left @ kernel.delay_given_left)
-        if support[e] >= min_support:
-            row = ids[child], ids[parent], float(support[e]), float(kernel.links_of(left) @ between)
-            for name, cell in zip(links, row, strict=True):
-                links[name].append(cell)
-    # Parents with less support together tell no more than that the record was infected.
+        row = ids[child], ids[parent], float(support[e]), float(kernel.links_of(left) @ between)
+        for name, cell in zip(links, row, strict=True):
+            links[name].append(cell)
+    # Roots, and parents with less support: no more is known than that the record was infected.
     rest = np.maximum(1.0 - delays.sum(axis=1), 0.0)  # rounding may leave less than nothing
     below = np.cumsum(delays + rest[:, None] * kernel.delay_law, axis=1)
     calendar = posterior.records.column(posterior.names[dates]).calendar

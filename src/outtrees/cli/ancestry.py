@@ -183,7 +183,9 @@ _transmission = together(
         "--transmission/--no-transmission",
         default=None,
         help="Whether dates are those of sampling and sequences change with time along chains of "
-        "infection with unsampled people.  [default: where one of the next six options is given]",
+        "infection with unsampled people; parents are then the nearest sampled ancestors.  "
+        "[default: where one of the next six options is given, and for DNA with dates that are not "
+        "called onsets]",
     ),
     click.option("--generation-mean", type=Finite(0, min_open=True),
                  help="Mean time from infection to infection; learned if not given."),
@@ -718,7 +720,8 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
     from outtrees.records.column import counted
 
     screen.say()
-    screen.say(shortened(model.describe(), "sentences; outtrees show prints all"))
+    sentences = [told(sentence) for sentence in model.describe()]
+    screen.say(shortened(sentences, "sentences; outtrees show prints all"))
     state = "converged" if model.converged_ else "not converged: raise --max-iter"
     screen.say(
         f"log-likelihood {model.log_likelihood_:.4f} after "
@@ -745,7 +748,7 @@ def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -
         expected_right=right,
         n_roots=model.n_roots_,
         dropped_mass=None if model.dropped_mass_ is None else asdict(model.dropped_mass_),
-        parameters=list(model.describe()),
+        parameters=sentences,
         parents=[
             {"child": child, "parent": parent or None, "support": support, "rank": rank}
             for child, parent, support, rank in zip(
@@ -779,9 +782,14 @@ def _what_supports_are(screen: Screen, model: Any) -> str:
         intervals=dict(model.intervals()),
         log_evidence=None if evidence is None else evidence._asdict(),
     )
+    error = max(float(errors.max(initial=0.0)) for errors in model.fitted.support_errors)
+    if model._is_transmission:
+        return (
+            "nearest sampled ancestors, averaged over draws of trees, parameters and unread "
+            f"letters; Monte-Carlo errors up to {error:.1g}"
+        )
     if not is_integrated(model.fitted):
         return "supports are exact, given the fitted parameters"
-    error = max(float(errors.max(initial=0.0)) for errors in model.fitted.support_errors)
     return (
         "sums over trees are exact, parameters are integrated out by draws; Monte-Carlo errors up "
         f"to {error:.1g}"

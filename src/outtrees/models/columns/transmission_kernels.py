@@ -27,7 +27,7 @@ def weigh(edges, laws, clock, weights, parts, total):  # type: ignore[no-untyped
     """
     log_leaving, first, log_left, step = laws
     rate, letters, origin, with_sites = clock
-    n_leaving, n_left = len(log_leaving), len(log_left)
+    n_leaving, n_left = log_leaving.shape[1], len(log_left)
     longest = 0
     for e in range(len(edges.delta)):
         longest = max(longest, int(np.ceil(edges.slack[e] / step)))
@@ -43,7 +43,7 @@ def weigh(edges, laws, clock, weights, parts, total):  # type: ignore[no-untyped
         middle = np.int64(np.round(edges.delta[e] / step))
         age = max(edges.parent_date[e] - origin, step)
         shared, lacking, gained = edges.shared[e], edges.lacking[e], edges.gained[e]
-        read = edges.read[e]
+        read, beside = edges.read[e], edges.beside[e]
         top_dates, top_joint = -np.inf, -np.inf
         n = 0
         for place in range(middle - reach, middle + reach + 1):
@@ -51,7 +51,7 @@ def weigh(edges, laws, clock, weights, parts, total):  # type: ignore[no-untyped
                 left = place - first - t
                 log_dates, log_joint = -np.inf, -np.inf
                 if 0 <= left < n_left:
-                    log_dates = log_leaving[t] + log_left[left]
+                    log_dates = log_leaving[beside, t] + log_left[left]
                 if log_dates > -np.inf and with_sites:
                     ago = max(-(first + t), 0)  # from leaving to the parent's sampling
                     since = max(place + ago, 0.5) * step
@@ -83,11 +83,11 @@ def weigh(edges, laws, clock, weights, parts, total):  # type: ignore[no-untyped
                 left = place - first - t
                 if cells[0, n] > top_dates - _NOTHING:
                     p = weights[e] * np.exp(cells[0, n] - top_dates) / sums[0]
-                    total.leaving[0, t] += p
+                    total.leaving[0, beside, t] += p
                     total.left[0, left] += p
                 if cells[1, n] > top_joint - _NOTHING:
                     p = weights[e] * np.exp(cells[1, n] - top_joint) / sums[1]
-                    total.leaving[1, t] += p
+                    total.leaving[1, beside, t] += p
                     total.left[1, left] += p
                     ago = max(-(first + t), 0)
                     since = max(place + ago, 0.5) * step
@@ -98,3 +98,55 @@ def weigh(edges, laws, clock, weights, parts, total):  # type: ignore[no-untyped
                         total.rate[0] += p * lacking * back / (share + back)
                         total.age[0] -= p * lacking * share / ((share + back) * age)
                 n += 1
+
+
+@compiled
+def draw_letters(letters, parents, order, change, n_letters, uniform):  # type: ignore[no-untyped-def]
+    """Return the letters (T, n) with unread ones (255) drawn given all that were read, on a tree.
+
+    Site by site: messages from children to parents, then draws from parents to children. `order`
+    has parents before children; `change` (T,) is the chance of another letter than the parent's;
+    `uniform` (T, n) are random numbers.
+    """
+    T, n = letters.shape
+    result = letters.copy()
+    message = np.empty((T, n_letters))
+    chance = np.empty(n_letters)
+    for s in range(n):
+        unread = False
+        for u in range(T):
+            known = letters[u, s]
+            unread = unread or known == 255
+            for a in range(n_letters):
+                message[u, a] = 1.0 if known == 255 or known == a else 0.0
+        if not unread:
+            continue
+        for i in range(T - 1, -1, -1):
+            u = order[i]
+            v = parents[u]
+            if v < 0:
+                continue
+            total = message[u].sum()
+            other = change[u] / (n_letters - 1)
+            for a in range(n_letters):
+                message[v, a] *= (1 - change[u]) * message[u, a] + other * (total - message[u, a])
+            message[v] /= message[v].max()
+        for i in range(T):
+            u = order[i]
+            if letters[u, s] != 255:
+                continue
+            v = parents[u]
+            total = 0.0
+            for a in range(n_letters):
+                chance[a] = message[u, a]
+                if v >= 0:
+                    same = result[v, s] == a
+                    chance[a] *= 1 - change[u] if same else change[u] / (n_letters - 1)
+                total += chance[a]
+            left = uniform[u, s] * total
+            pick = 0
+            while pick < n_letters - 1 and left >= chance[pick]:
+                left -= chance[pick]
+                pick += 1
+            result[u, s] = pick
+    return result
