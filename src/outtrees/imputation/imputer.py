@@ -91,7 +91,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     std_ : array of shape (T, D)
         Standard deviation of each training cell given the observed ones, zero where observed; of
         a category, the probability that it is another one. With "auto" those of numbers are scaled
-        so that value ± 1.645 std_ covers 90 % of the cells that were held out.
+        so that value ± 1.645 `std_` covers 90 % of the cells that were held out.
     surprises_ : array of shape (n,)
         With "auto": how far the numbers held out lay from their expected value, in standard
         deviations before that scaling, sorted. `interval` uses them.
