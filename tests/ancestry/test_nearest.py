@@ -8,6 +8,7 @@ import pytest
 from outtrees import Ancestry
 from outtrees.ancestry import nearest
 from outtrees.ancestry.nearest import NearestSampled, Part
+from outtrees.errors import NoSpanningTreeError
 from outtrees.models.columns import transmission
 from outtrees.models.columns.transmission_kernels import draw_letters
 from outtrees.trees import OutTreeDistribution
@@ -100,6 +101,9 @@ def test_what_is_known_is_direct_and_certain():
     e = np.flatnonzero((case[0] == 2) & (case[1] == 0))[0]
     assert changed.edge_marginals[e] == pytest.approx(1.0)
     assert (changed.sample(50, 0)[:, 2] == 0).all()
+    case[4][e] = 0.0  # v is a possible relative of u, but not its infector
+    with pytest.raises(NoSpanningTreeError, match="no possible infector"):
+        built(*case).given({2: 0})
 
 
 def test_nobody_descends_from_beside_the_only_root():

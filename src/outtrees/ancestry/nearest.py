@@ -285,11 +285,17 @@ class NearestSampled:
                 excluded = error
                 continue
             direct = self._of_rows(part.direct)
-            for u, v in known.items():
-                if v >= 0:
-                    place = int(self._edge(np.array([u]), np.array([v]))[0])
-                    log_chance += float(np.log(max(direct[place], 1e-300)))
-                    direct[place] = 1.0
+            meant = [(u, v) for u, v in known.items() if v >= 0]
+            places = [int(self._edge(np.array([u]), np.array([v]))[0]) for u, v in meant]
+            if not all(direct[place] > 0 for place in places):
+                excluded = NoSpanningTreeError(
+                    "a known parent is no possible infector, only a relative. Give another one.",
+                    cause="excluded edge",
+                    records=[u for u, _ in meant],
+                )
+                continue
+            log_chance += float(np.log(direct[places]).sum())
+            direct[places] = 1.0
             parts.append(part._replace(trees=found, direct=direct[self._listed]))
             logs.append(log_chance + float(np.log(part.weight)))
         if not parts:
