@@ -15,7 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from outtrees._common.arguments import as_count
+from outtrees._common.progress import shows_progress
 from outtrees.ancestry.constraints import known_parents, named
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.limited_children import no_limited_tree
@@ -32,6 +33,9 @@ from outtrees.errors import NoSpanningTreeError, Option, RecordsError
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.limited import limited_trees
+
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -46,23 +50,52 @@ _CHAINS = 2
 _STEP = 0.5  # the longest step of a log-exponent
 
 
-def calibrated(
-    posterior: Posterior,
-    parents: Mapping[Any, Any],
-    max_children: int | None,
-    n_sweeps: int,
-    random_state: np.random.Generator,
-) -> Lineage:
-    """Return the lineage with exponents learned from these parents (None: a root).
+@shows_progress
+def calibrate(
+    self: Ancestry,
+    parents: Mapping[str, str | None],
+    *,
+    max_children: int | None = None,
+    n_sweeps: int = 500,
+    random_state: Any = None,
+) -> Ancestry:
+    """Learn from known parents how much each column should count, and count it so from now on.
 
-    For the trees in which no record has more than `max_children` children, or, if that is None, for
-    all trees.
+    Supports rest on what the model takes for granted, above all that records change
+    independently of each other given their parents. Where that is not so (cells that push each
+    other, columns that tell the same) they are too modest or too sure, which the parents of
+    some records show. Each kind of column gets the exponent λ of its probabilities that makes
+    these parents most probable, held near 1 by a prior: `lineage_.exponents`, in words in
+    `describe`. All later answers use it; `log_likelihood_` remains that of the fit.
+
+    The parents given here are not imposed on the trees, so that their own supports can be
+    compared with the truth; but the honest test are other records than these.
+
+    Parameters
+    ----------
+    parents : mapping of str to str
+        From a child to its parent, None for a root; at least 20 that the fit was not told.
+    max_children : int, optional
+        If given, the exponents are those of trees in which no record has more children than
+        that, and only `limited_parents(max_children)` uses them: `limited_exponents_`. They
+        are sampled; a warning says if that leaves more than a quarter of the standard error
+        that the known parents leave.
+    n_sweeps : int
+        Rounds of the chains that sample them, at least 20; only used with max_children.
+    random_state : int, Generator or None
+        For these samples; by default that of the model.
+
+    Returns
+    -------
+    Ancestry
+        Itself, with changed supports.
 
     Raises
     ------
     RecordsError
-        If they are too few, impossible for the fitted model, or known to it already.
+        If a record is not known, or too few parents are.
     """
+    posterior = self.fitted
     known = known_parents(posterior.records, parents, with_table=False)
     _check(posterior, known)
     what = posterior.weights, posterior.pairs, posterior.edges, known
@@ -71,20 +104,26 @@ def calibrated(
         "log_introduction": posterior.readings[0].log_introduction,
     }
     if max_children is None:
-        return learn_exponents(*what, **law).lineage
+        changed = posterior.with_exponents(learn_exponents(*what, **law).lineage.exponents)
+        self._posterior, self.readings_ = changed, list(changed.readings)
+        if getattr(self, "dropped_mass_", None) is not None:
+            self.dropped_mass_ = self._dropped_mass(self._constraints())
+        return self
     most = as_count("max_children", max_children, 1)
     _check_limit(posterior, known, most)
     law |= {"names": posterior.records.ids, "n_sweeps": n_sweeps}
-    learned = learn_limited_exponents(*what, most, random_state, **law)
+    learned = learn_limited_exponents(*what, most, self._generator(random_state), **law)
     if learned.error > _MUCH_ERROR:
         warnings.warn(
             f"sampling leaves the exponents unsure by {learned.error:.2f} of what the known "
             f"parents leave (at most {_MUCH_ERROR} is expected); raise n_sweeps, or give more "
             "known parents of the same groups",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,  # past the wrapper that shows progress
         )
-    return learned.lineage
+    exponents = learned.lineage.exponents
+    self.limited_exponents_ = {**self._limited_exponents, most: exponents}
+    return self
 
 
 def _check_limit(posterior: Posterior, known: Mapping[int, int], max_children: int) -> None:

@@ -1,4 +1,4 @@
-"""What the user knows beforehand, by identity: parents, forbidden pairs, matrices."""
+"""Who may descend from whom: known parents, forbidden pairs, and the edges that are left."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from numpy.typing import NDArray
 
 from outtrees._common.cycles import cycle_of
 from outtrees.ancestry.columns import ModelColumn
-from outtrees.candidates import Constraints
+from outtrees.ancestry.learning import Roots, TableFit
+from outtrees.ancestry.posterior import MOST_PAIRED
+from outtrees.candidates import Constraints, all_edges, table_candidates
+from outtrees.candidates.edges import PossibleEdges
+from outtrees.candidates.windows import in_order, possible_pairs, windows_of
 from outtrees.errors import NoSpanningTreeError, Option, RecordsError
-from outtrees.models.columns import Waiting
+from outtrees.models.columns import Lineage, Waiting
 from outtrees.records import Records
 
 Array = NDArray[np.float64]
@@ -141,3 +145,37 @@ def forbidden_pairs(
             raise RecordsError(f"forbidden is expected to hold (child, parent) pairs; got {pair!r}")
         pairs.append((row_of(records, pair[0]), row_of(records, pair[1])))
     return pairs
+
+
+def possible_edges(
+    fit: TableFit, given: Constraints, roots: Roots, n_candidates: int | None
+) -> PossibleEdges:
+    """Return the candidates of all readings, n of each record; None: all possible edges."""
+    values = [np.asarray(v) for v in fit.values]
+    lineage, T = fit.readings[0].lineage, len(given.groups)
+    if n_candidates is not None:
+        found = [
+            table_candidates(r.lineage, values, given, n_candidates, roots) for r in fit.readings
+        ]
+        coded = np.unique(np.concatenate([e.child * T + e.parent for e in found]))
+        return found[0]._replace(child=coded // T, parent=coded % T)
+    if T > MOST_PAIRED and lineage.dates is not None:
+        plausible = [_plausible_edges(r.lineage, values, given) for r in fit.readings]
+        coded = np.unique(np.concatenate(plausible))
+        return PossibleEdges(coded // T, coded % T, given.root_allowed, given.groups)
+    edges = all_edges(given)
+    possible = [in_order(r.lineage, values, edges.child, edges.parent) for r in fit.readings]
+    kept = np.any(possible, axis=0)
+    return edges._replace(child=edges.child[kept], parent=edges.parent[kept])
+
+
+def _plausible_edges(
+    lineage: Lineage, values: Sequence[Array], given: Constraints
+) -> NDArray[np.intp]:
+    """Return child · T + parent of all edges whose waits are plausible, and of known ones."""
+    T = len(given.groups)
+    child, parent = possible_pairs(
+        lineage, values, given, np.arange(T), windows_of(lineage, values, given)
+    )
+    known_child, known_parent = given.known_edges()
+    return np.concatenate([child * T + parent, known_child * T + known_parent])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from outtrees.errors import RecordsError
 from outtrees.models.columns import Contacts
 from outtrees.records import Column, Records
 from outtrees.records.column import counted, first_ten
-from outtrees.records.contacts import ContactList, StayList
+from outtrees.records.contacts import ContactList, StayList, read_contacts, read_stays
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -45,6 +45,29 @@ class _Window(NamedTuple):
         if not self.strict:
             return np.ones(len(child), dtype=bool)
         return self.earliest[parent] <= self.latest[child]
+
+
+def met_columns(
+    contacts: Any, stays: Any, records: Records, dates: DateOptions, directed: bool, taken: set[str]
+) -> Found:
+    """Return the columns of pairs that met, by lists of contacts and of stays, if there are any.
+
+    A column whose name is taken gets a mark behind it.
+    """
+    found = Found([], [])
+    if contacts is not None:
+        listed = contacts if isinstance(contacts, ContactList) else read_contacts(contacts)
+        found = contact_columns(listed, records, dates, directed=directed)
+    if stays is not None:
+        there = stays if isinstance(stays, StayList) else read_stays(stays)
+        more = stay_columns(there, records, dates, found.columns)
+        found = Found(found.columns + more.columns, found.notes + more.notes)
+    columns = [c._replace(name=_other_than(taken, c.name)) for c in found.columns]
+    return found._replace(columns=columns)
+
+
+def _other_than(taken: set[str], name: str) -> str:
+    return _other_than(taken, f"{name}_") if name in taken else name
 
 
 def contact_columns(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -20,24 +18,27 @@ from sklearn.utils.validation import check_is_fitted
 from outtrees._common.arguments import as_count
 from outtrees._common.progress import note, shows_progress
 from outtrees._common.random import as_generator
-from outtrees.ancestry import figures, learning, limited_children, report, support
-from outtrees.ancestry.calibration import calibrated
-from outtrees.ancestry.columns import (
-    DateOptions,
-    ModelColumn,
-    TransmissionOptions,
-    matrix_column,
-    model_columns,
+from outtrees.ancestry import (
+    calibration,
+    exchange,
+    figures,
+    learning,
+    limited_children,
+    placement,
+    report,
+    simulation,
+    support,
 )
+from outtrees.ancestry.columns import ModelColumn, matrix_column, model_columns
 from outtrees.ancestry.constraints import (
     forbidden_pairs,
     known_parents,
     named,
+    possible_edges,
     refuse_late_parents,
     row_of,
 )
-from outtrees.ancestry.contacts import Found, contact_columns, stay_columns
-from outtrees.ancestry.exchange import findings
+from outtrees.ancestry.contacts import met_columns
 from outtrees.ancestry.integration import (
     Evidence,
     draw_warnings,
@@ -48,32 +49,28 @@ from outtrees.ancestry.integration import (
     posterior_sentences,
 )
 from outtrees.ancestry.learning import Roots
+from outtrees.ancestry.model_choice import (
+    check_waits,
+    date_options,
+    model_sentence,
+    most_links,
+    published_wait,
+    transmission_options,
+)
 from outtrees.ancestry.nearest import transmission_of
-from outtrees.ancestry.placement import place_table, read_like
-from outtrees.ancestry.posterior import MOST_PAIRED, Posterior
-from outtrees.ancestry.simulation import simulated
+from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.spread import Spread, spread_of
-from outtrees.candidates import Constraints, all_edges, constraints, table_candidates
+from outtrees.candidates import Constraints, constraints
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
-from outtrees.candidates.edges import PossibleEdges
 from outtrees.candidates.plan import table_plan
-from outtrees.candidates.windows import in_order, possible_pairs, windows_of
-from outtrees.datasets.diseases import GENERATION, WaitingTime, waiting_time
-from outtrees.errors import ArgumentError, Message, NoSpanningTreeError, Option, RecordsError
+from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.validation import check_params
-from outtrees.io import FORMATS, to_graphml, to_networkx, to_newick, to_nexus, write_csv, write_text
 from outtrees.io.tables import Table
-from outtrees.models.columns import ColumnKernel, Lineage, Transmission
+from outtrees.models.columns import ColumnKernel, Lineage
 from outtrees.records import Records, read_records
-from outtrees.records.contacts import ContactList, StayList, read_contacts, read_stays
 from outtrees.records.evidence import as_evidence
-from outtrees.views.report import write_report
-from outtrees.views.report_data import ReportData
 
 Array = NDArray[np.float64]
-
-_DNA = ("A", "C", "G", "T")
-_ONSETS = ("onset", "symptom", "illness")  # in names of columns of dates
 
 
 class Ancestry(BaseEstimator):
@@ -425,15 +422,15 @@ class Ancestry(BaseEstimator):
                 FutureWarning,
                 stacklevel=3,
             )
-        self._check_generation_time()
-        _ = self._published
+        check_waits(self)
         self.table_ = self._read(table, sequences, unsequenced)
         plan = table_plan(self.table_, self.candidates, self.n_candidates)
         plan.check()
         columns = self._columns(distances, log_weights)
-        met = self._met(contacts, stays)
+        dates = date_options(self)
         taken = {column.name for column in columns}
-        columns += [c._replace(name=_other_than(taken, c.name)) for c in met.columns]
+        met = met_columns(contacts, stays, self.table_, dates, self.contacts_directed, taken)
+        columns += met.columns
         if not columns:
             raise RecordsError(
                 "at least one column besides the identities is expected, but there is none; give "
@@ -442,9 +439,13 @@ class Ancestry(BaseEstimator):
         self.column_names_ = [column.name for column in columns]
         try:
             given = self._constraints()
-            refuse_late_parents(self.table_, columns, given, self._dates.until)
+            refuse_late_parents(self.table_, columns, given, dates.until)
             fit = self._learned(columns, given, checkpoint)
-            self.edges_ = self._edges(fit, given, plan.way)
+            n_candidates = None
+            if plan.way == "knn":
+                self._say(f"candidate parents of {len(self.table_):,} records")
+                n_candidates = self.n_candidates
+            self.edges_ = possible_edges(fit, given, self._roots, n_candidates)
             if self._integrates(fit):
                 fit = integrated(fit, given, self._roots, self._seed(), self._say)
             self.readings_ = list(fit.readings)
@@ -469,7 +470,7 @@ class Ancestry(BaseEstimator):
             main.n_iter,
             self.dropped_mass_,
             self.root is not None,
-            self._dates,
+            dates,
             bool((given.known >= 0).any()),
             {name: self.column_gains_[name] for name in self.left_out_},
         )
@@ -492,7 +493,7 @@ class Ancestry(BaseEstimator):
         """Return the readings of the table."""
         kernels = tuple(column.kernel for column in columns)
         # People who were not sampled are part of the transmission model.
-        links = self._most_links if self._transmission is None else 1
+        links = most_links(self) if transmission_options(self) is None else 1
         lineage = Lineage(kernels, links, self.background)
         names = [column.name for column in columns]
         kept = None
@@ -557,29 +558,6 @@ class Ancestry(BaseEstimator):
             return "any"
         return "any" if dated and self.root is None and not weighed else "single"
 
-    def _edges(self, fit: learning.TableFit, given: Constraints, way: str) -> PossibleEdges:
-        """Return all possible edges ("dense"), or the candidates of all readings ("knn")."""
-        values = [np.asarray(v) for v in fit.values]
-        lineage, T = fit.readings[0].lineage, len(given.groups)
-        if way == "dense" and T > MOST_PAIRED and lineage.dates is not None:
-            plausible = [_plausible_edges(r.lineage, values, given) for r in fit.readings]
-            coded = np.unique(np.concatenate(plausible))
-            return PossibleEdges(coded // T, coded % T, given.root_allowed, given.groups)
-        if way == "dense":
-            edges = all_edges(given)
-            possible = [
-                in_order(r.lineage, values, edges.child, edges.parent) for r in fit.readings
-            ]
-            kept = np.any(possible, axis=0)
-            return edges._replace(child=edges.child[kept], parent=edges.parent[kept])
-        self._say(f"candidate parents of {len(given.groups):,} records")
-        found = [
-            table_candidates(r.lineage, values, given, self.n_candidates, self._roots)
-            for r in fit.readings
-        ]
-        coded = np.unique(np.concatenate([e.child * T + e.parent for e in found]))
-        return found[0]._replace(child=coded // T, parent=coded % T)
-
     def _dropped_mass(self, given: Constraints) -> DroppedMass:
         main = self.readings_[0]
         return table_dropped_mass(
@@ -597,17 +575,6 @@ class Ancestry(BaseEstimator):
         say = getattr(self.progress, "say", None)
         if say is not None:
             say(text)
-
-    def _check_generation_time(self) -> None:
-        if self.generation_time is None:
-            return
-        table = np.asarray(self.generation_time, dtype=np.float64)
-        if table.ndim != 1 or not len(table) or not (table >= 0).all() or not table.sum() > 0:
-            raise ArgumentError(
-                Option("generation_time"),
-                " is expected to hold the probabilities of waiting 0, 1, 2, … "
-                f"units, numbers ≥ 0 with a positive sum; got {self.generation_time!r}",
-            )
 
     def _read(self, table: Any, sequences: Any, unsequenced: str) -> Records:
         if isinstance(table, Records):
@@ -629,187 +596,20 @@ class Ancestry(BaseEstimator):
         )
         return as_evidence(records, (self.until, self.censored))
 
-    @property
-    def _dates(self) -> DateOptions:
-        table: Array | None = None
-        if self.generation_time is not None:
-            chances = np.asarray(self.generation_time, dtype=np.float64)
-            table = chances / chances.sum()
-        mean, sd = self.waiting_mean, self.waiting_sd
-        law: str | None = getattr(self, "waiting_law", None)  # models of earlier versions lack it
-        published = self._published
-        if published is not None:
-            mean = published.mean if mean is None else mean
-            sd = published.sd if sd is None else sd
-            law = law or published.law
-        return DateOptions(
-            self.until or self.table_.until,
-            self.censored,
-            self.date_uncertainty,
-            mean,
-            sd,
-            table,
-            self.strict_dates,
-            self.ties,
-            law or "gamma",
-        )
-
-    @property
-    def _most_links(self) -> int:
-        former: int | None = getattr(self, "generations", None)
-        return int(getattr(self, "links", 1) if former is None else former)
-
-    @property
-    def _transmission(self) -> TransmissionOptions | None:
-        """What is known of how the infection spreads; None without the transmission model."""
-        names = TransmissionOptions._fields[:-1]
-        # Models of earlier versions lack all of these.
-        given = {name: getattr(self, name, None) for name in names}
-        wanted, dates = getattr(self, "transmission", False), self._dates
-        some = [name for name, value in given.items() if value is not None]
-        against = {
-            "until": dates.until,
-            "censored": dates.censored,
-            "generation_time": self.generation_time,
-            "waiting_mean": self.waiting_mean,
-            "waiting_sd": self.waiting_sd,
-        }
-        other = [name for name, value in against.items() if value is not None]
-        if wanted is False:
-            if some:
-                raise ArgumentError(
-                    Option(some[0]),
-                    " is a parameter of the transmission model, which ",
-                    Option("transmission", False),
-                    " excludes. Leave one of them out.",
-                )
-            return None
-        if wanted == "auto" and not some and (other or not self._of_sampled_people):
-            return None
-        if other:
-            raise ArgumentError(
-                Option(some[0] if some else "transmission"),
-                " and ",
-                Option(other[0]),
-                " contradict each other: with the first, dates are those of sampling and depend on "
-                "infections; with the second, a child waits from its parent's date. Leave one out.",
-            )
-        if not any(column.kind == "date" for column in self.table_.columns):
-            raise RecordsError(
-                Option(some[0] if some else "transmission"),
-                " needs a column of dates, but there is none; name it, for example ",
-                Option("kinds", {"sampled_on": "date"}),
-            )
-        published = self._published
-        if published is not None:
-            # From onset to onset it takes as long on average as from infection to infection.
-            given["generation_mean"] = given["generation_mean"] or published.mean
-            if published.kind == GENERATION:
-                given["generation_sd"] = given["generation_sd"] or published.sd
-        return TransmissionOptions(
-            **given, links=self._most_links if self._most_links > 1 else None
-        )
-
-    @property
-    def _dna_and_dates(self) -> tuple[str, str] | None:
-        """The names of the columns of dates and of DNA, if there are both, one of either."""
-        columns = self.table_.columns
-        dates = [c.name for c in columns if c.kind == "date"]
-        dna = [c.name for c in columns if c.kind == "sequence" and c.levels == _DNA]
-        return (dates[0], dna[0]) if len(dates) == len(dna) == 1 else None
-
-    @property
-    def _of_sampled_people(self) -> bool:
-        """Whether the table looks like one of infected people with dates of sampling.
-
-        It has DNA and dates, the dates are not called onsets, unless the time from infection to
-        infection is known, and no option belongs to the other model only.
-        """
-        if self._dna_and_dates is None:
-            return False
-        published = self._published
-        if published is not None and published.kind == GENERATION:
-            return True
-        other = (
-            getattr(self, "waiting_law", None) is not None
-            or self.substitution != "JC69"
-            or not (self.strict_dates and self.ties)
-            or self.clock
-        )
-        name = self._dna_and_dates[0].lower()
-        return not other and not any(word in name for word in _ONSETS)
-
-    @property
-    def _model_sentence(self) -> list[Message]:
-        """Which model was chosen where no option says it, why, and how to choose the other."""
-        if getattr(self, "transmission", False) != "auto" or self._dna_and_dates is None:
-            return []
-        date, dna = self._dna_and_dates
-        names = TransmissionOptions._fields[:-1]
-        if any(getattr(self, name, None) is not None for name in names):
-            return []
-        if transmission_of(self.lineage_) is not None:
-            return [
-                Message(
-                    f"model: transmission, since the table has DNA ({dna}) and dates ({date}) that "
-                    "are not called onsets: dates are those of sampling, and people may be "
-                    "unsampled. If records are not infected people, or dates are onsets and all "
-                    "cases are known, pass ",
-                    Option("transmission", False),
-                    ".",
-                )
-            ]
-        return [
-            Message(
-                f"model: waiting times between the dates ({date}), all cases being in the table. "
-                "If dates are those of sampling, or cases are missing, pass ",
-                Option("transmission", True),
-                ".",
-            )
-        ]
-
-    @property
-    def _published(self) -> WaitingTime | None:
-        """The published waiting time of the disease, if one is named."""
-        name: str | None = getattr(self, "disease", None)  # models of earlier versions lack it
-        if name is None:
-            return None
-        if self.generation_time is not None:
-            raise ArgumentError(
-                Option("disease"),
-                " and ",
-                Option("generation_time"),
-                " contradict each other: both say how long children wait. Leave one out.",
-            )
-        return waiting_time(name)
-
     def _columns(self, distances: Any, log_weights: Any) -> list[ModelColumn]:
         columns = model_columns(
             self.table_,
-            self._dates,
+            date_options(self),
             clock=self.clock,
             group_spread=self.group_spread,
             substitution=self.substitution,
             kernels=getattr(self, "kernels", None),  # models of earlier versions lack it
-            transmission=self._transmission,
+            transmission=transmission_options(self),
         )
         for name, given in (("distances", distances), ("log_weights", log_weights)):
             if given is not None:
                 columns.append(matrix_column(name, given, self.table_))
         return columns
-
-    def _met(self, contacts: Any, stays: Any) -> Found:
-        """Return the columns of pairs that met."""
-        found = Found([], [])
-        if contacts is not None:
-            listed = contacts if isinstance(contacts, ContactList) else read_contacts(contacts)
-            directed = self.contacts_directed
-            found = contact_columns(listed, self.table_, self._dates, directed=directed)
-        if stays is not None:
-            there = stays if isinstance(stays, StayList) else read_stays(stays)
-            more = stay_columns(there, self.table_, self._dates, found.columns)
-            found = Found(found.columns + more.columns, found.notes + more.notes)
-        return found
 
     def _constraints(self) -> Constraints:
         records = self.table_
@@ -859,65 +659,6 @@ class Ancestry(BaseEstimator):
     def root_rate_(self) -> float:
         """The expected share of records without a parent."""
         return float(self.fitted.trees.root_marginals.mean())
-
-    @shows_progress
-    def calibrate(
-        self,
-        parents: Mapping[str, str | None],
-        *,
-        max_children: int | None = None,
-        n_sweeps: int = 500,
-        random_state: Any = None,
-    ) -> Self:
-        """Learn from known parents how much each column should count, and count it so from now on.
-
-        Supports rest on what the model takes for granted, above all that records change
-        independently of each other given their parents. Where that is not so (cells that push each
-        other, columns that tell the same) they are too modest or too sure, which the parents of
-        some records show. Each kind of column gets the exponent λ of its probabilities that makes
-        these parents most probable, held near 1 by a prior: `lineage_.exponents`, in words in
-        `describe`. All later answers use it; `log_likelihood_` remains that of the fit.
-
-        The parents given here are not imposed on the trees, so that their own supports can be
-        compared with the truth; but the honest test are other records than these.
-
-        Parameters
-        ----------
-        parents : mapping of str to str
-            From a child to its parent, None for a root; at least 20 that the fit was not told.
-        max_children : int, optional
-            If given, the exponents are those of trees in which no record has more children than
-            that, and only `limited_parents(max_children)` uses them: `limited_exponents_`. They
-            are sampled; a warning says if that leaves more than a quarter of the standard error
-            that the known parents leave.
-        n_sweeps : int
-            Rounds of the chains that sample them, at least 20; only used with max_children.
-        random_state : int, Generator or None
-            For these samples; by default that of the model.
-
-        Returns
-        -------
-        Ancestry
-            Itself, with changed supports.
-
-        Raises
-        ------
-        RecordsError
-            If a record is not known, or too few parents are.
-        """
-        rng = self._generator(random_state)
-        lineage = calibrated(self.fitted, parents, max_children, n_sweeps, rng)
-        if max_children is not None:
-            self.limited_exponents_ = {
-                **self._limited_exponents,
-                int(max_children): lineage.exponents,
-            }
-            return self
-        changed = self.fitted.with_exponents(lineage.exponents)
-        self._posterior, self.readings_ = changed, list(changed.readings)
-        if getattr(self, "dropped_mass_", None) is not None:
-            self.dropped_mass_ = self._dropped_mass(self._constraints())
-        return self
 
     @property
     def _limited_exponents(self) -> dict[int, Array]:
@@ -1086,50 +827,6 @@ class Ancestry(BaseEstimator):
         """Each record's parent, support, root probability, expected children and log-density."""
         return support.records_table(self.fitted)
 
-    @shows_progress
-    def limited_parents(
-        self,
-        max_children: int,
-        min_support: float = 0.1,
-        *,
-        n_sweeps: int = 8000,
-        n_chains: int = 4,
-        random_state: Any = None,
-    ) -> Table:
-        """Return child, parent, support, error, rank if no record has more children than that.
-
-        For cells, which divide into two, or other records known to have few children. No exact
-        formula is known for such trees, so supports are sampled (`outtrees.trees.limited`); `error`
-        is their Monte-Carlo error, 0 in groups where the limit cannot bind. The fitted parameters
-        are those without the limit, and so is every other answer of this class. Known parents can
-        calibrate these supports too: `calibrate(parents, max_children=max_children)`.
-
-        Parameters
-        ----------
-        max_children : int
-            The most children that a record has.
-        min_support : float
-            Parents with less support are left out.
-        n_sweeps : int
-            Rounds of each chain.
-        n_chains : int
-            Chains, which a warning compares.
-        random_state : int, Generator or None
-            By default that of the model.
-
-        Returns
-        -------
-        Table
-            Columns child, parent, support, error (Monte-Carlo) and rank.
-        """
-        most = as_count("max_children", max_children, 1)
-        posterior, exponents = self.fitted, self._limited_exponents.get(most)
-        if exponents is not None:
-            posterior = posterior.with_exponents(exponents)
-        rng = self._generator(random_state)
-        found = limited_children.limited_supports(posterior, most, n_sweeps, n_chains, rng)
-        return limited_children.limited_table(found, posterior, min_support)
-
     def predict_labels(self, n_trees: int = 500, random_state: Any = None) -> Table:
         """Return the distribution of each unknown label, with its Monte-Carlo error.
 
@@ -1231,24 +928,8 @@ class Ancestry(BaseEstimator):
             Columns column, gain, error, alone, outliers and used.
         """
         as_count("n_shuffles", n_shuffles, 1)
-        posterior, rng = self.fitted, self._generator(random_state)
-        found = learning.column_evidence(
-            posterior.readings[0],
-            posterior.values,
-            self._constraints(),
-            posterior.roots,
-            n_shuffles,
-            rng,
-        )
-        rows: dict[str, list[Any]] = {
-            key: [] for key in ("column", "gain", "error", "alone", "outliers", "used")
-        }
-        for c, evidence in found.items():
-            share = float(posterior.lineage.outlier_shares[c])
-            cells = [posterior.names[c], *evidence, share, share < 1]
-            for key, cell in zip(rows, cells, strict=True):
-                rows[key].append(cell)
-        return Table(rows)
+        rng = self._generator(random_state)
+        return support.evidence_table(self.fitted, self._constraints(), n_shuffles, rng)
 
     def spread(
         self, min_support: float = 0.1, n_trees: int = 200, random_state: Any = None
@@ -1348,33 +1029,6 @@ class Ancestry(BaseEstimator):
             )
         return intervals_table(self.fitted, level)
 
-    def to_arviz(self, n_draws: int = 400) -> Any:
-        """Return draws of equal weight for arviz; needs the extra `arviz`.
-
-        Parameters
-        ----------
-        n_draws : int
-            How many.
-
-        Returns
-        -------
-        arviz.InferenceData
-            With the group posterior.
-
-        Raises
-        ------
-        ImportError
-            If arviz is not installed.
-        """
-        try:
-            from arviz import from_dict
-        except ImportError as error:
-            raise ImportError(
-                "to_arviz needs arviz, which is not installed. Run pip install 'outtrees[arviz]'."
-            ) from error
-        table = self.posterior(n_draws)
-        return from_dict(posterior={n: np.array([table[n]]) for n in table.columns[2:]})
-
     def readings(self) -> Table:
         """Return the competing explanations: waiting time, gain, weight, and how they differ.
 
@@ -1387,69 +1041,6 @@ class Ancestry(BaseEstimator):
             Columns waiting_mean, waiting_sd, gain, weight and differ; the best reading first.
         """
         return support.readings_table(self.fitted)
-
-    def place(
-        self,
-        table: Any,
-        *,
-        sequences: Any = None,
-        unsequenced: str = "error",
-        min_support: float = 0.1,
-    ) -> Table:
-        """Return the parents of new records, without a refit.
-
-        Each is taken as a new leaf, below a fitted record or, with roots="any", a root. Columns
-        that the new records lack are unknown of them.
-
-        Parameters
-        ----------
-        table : path, data frame, mapping of columns, or Records
-            The new records, with columns as at the fit.
-        sequences : path or mapping, optional
-            As in `fit`.
-        unsequenced : {"error", "missing"}
-            As in `fit`.
-        min_support : float
-            Parents with less support are left out.
-
-        Returns
-        -------
-        Table
-            Columns child, parent, support and rank.
-
-        Examples
-        --------
-        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
-        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0).fit(table)
-        >>> row = model.place({"id": ["new"], "day": [12], "ward": ["S"]})[0]
-        >>> row.child, row.parent, round(row.support, 1)
-        ('new', 'c', 0.8)
-        """
-        new = table
-        if not isinstance(table, Records):
-            new = read_like(
-                self.records, table, id=self.id, sequences=sequences, unsequenced=unsequenced
-            )
-        return place_table(self.fitted, new, self._dates, min_support)
-
-    def simulate(self, n: int, random_state: Any = None) -> Table:
-        """Return n records drawn from the fitted model, with their true parents.
-
-        One family, so with `group_spread` all of one group, drawn at random and named.
-
-        Parameters
-        ----------
-        n : int
-            The number of records.
-        random_state : int, Generator or None
-            By default that of the model.
-
-        Returns
-        -------
-        Table
-            Columns id and true_parent, and those of the fitted table.
-        """
-        return simulated(self.fitted, n, self._generator(random_state))
 
     def describe(self) -> list[str]:
         """Return the fitted parameters in words, one sentence each.
@@ -1469,337 +1060,33 @@ class Ancestry(BaseEstimator):
         dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
         sentences = report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
         sentences += posterior_sentences(self.fitted)
-        published = self._published
+        published = published_wait(self)
         sentences = sentences if published is None else [f"{published.sentence}.", *sentences]
-        return self._model_sentence + sentences
-
-    # Figures -------------------------------------------------------------------------------
-
-    def plot(self, kind: str = "consensus", *, color: str | None = None, ax: Any = None) -> Any:
-        """Draw the tree, by dates if there are any, lines as wide as the supports.
-
-        Parameters
-        ----------
-        kind : {"consensus", "mode", "sample"}
-            As in `tree`.
-        color : str, optional
-            A column by which the records are coloured, or "introduction": the root that each
-            descends from.
-        ax : matplotlib Axes, optional
-            By default pyplot's current axes if they are empty, else those of a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            Those drawn on.
-        """
-        return figures.draw_tree(self.fitted, self.tree(kind), color, ax)
-
-    def plot_support(self, *, ax: Any = None) -> Any:
-        """Draw the support of every parent (across) of every child (down).
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            As in `plot`.
-
-        Returns
-        -------
-        matplotlib Axes
-            Those drawn on.
-
-        Raises
-        ------
-        RecordsError
-            If there are more than 2,000 records.
-        """
-        return figures.draw_support(self.fitted, ax)
-
-    def plot_epicurve(
-        self, color: str | None = None, *, step: float | None = None, ax: Any = None
-    ) -> Any:
-        """Draw the number of records by date.
-
-        Parameters
-        ----------
-        color : str, optional
-            As in `plot`; bars are stacked by it.
-        step : float, optional
-            The width of a bar, in days; by default a day, a week, …, whichever fits.
-        ax : matplotlib Axes, optional
-            As in `plot`.
-
-        Returns
-        -------
-        matplotlib Axes
-            Those drawn on.
-
-        Raises
-        ------
-        RecordsError
-            If the table has no dates.
-        """
-        return figures.draw_epicurve(self.fitted, color, step, ax)
-
-    def plot_map(self, kind: str = "consensus", *, color: str | None = None, ax: Any = None) -> Any:
-        """Draw the records at their places, with an arrow from each parent to its child.
-
-        Parameters
-        ----------
-        kind : {"consensus", "mode", "sample"}
-            As in `tree`.
-        color : str, optional
-            As in `plot`.
-        ax : matplotlib Axes, optional
-            As in `plot`.
-
-        Returns
-        -------
-        matplotlib Axes
-            Those drawn on.
-
-        Raises
-        ------
-        RecordsError
-            If the table has no column of places with two coordinates.
-        """
-        return figures.draw_map(self.fitted, self.tree(kind), color, ax)
-
-    # Files ---------------------------------------------------------------------------------
-
-    def report_data(self, command: str | None = None, spread: Spread | None = None) -> ReportData:
-        """Return what the report shows; `spread`, if it was computed already, is used.
-
-        Parameters
-        ----------
-        command : str, optional
-            What was typed, for the provenance.
-        spread : Spread, optional
-            What `spread` returned, if it was computed already.
-
-        Returns
-        -------
-        ReportData
-            Records, edges with their evidence, trees, parameters and provenance.
-        """
-        if spread is None and self._is_transmission:
-            spread = self.spread()
-        return report.report_data(
-            self.fitted,
-            parameters=self.describe(),
-            warnings=self.warnings_,
-            trace=self.objectives_,
-            seed=self.random_state,
-            command=command,
-            spread=spread,
-        )
+        return model_sentence(self) + sentences
 
     @property
     def _is_transmission(self) -> bool:
-        dates = self.lineage_.dates
-        return dates is not None and isinstance(self.lineage_.kernels[dates], Transmission)
+        return transmission_of(self.lineage_) is not None
 
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        command: str | None = None,
-        spread: Spread | None = None,
-    ) -> Path:
-        """Write the report, one HTML file that needs nothing else; return its path.
+    # Questions beside the code that answers them
+    calibrate = calibration.calibrate
+    limited_parents = limited_children.limited_parents
+    place = placement.place
+    simulate = simulation.simulate
 
-        Parameters
-        ----------
-        path : path
-            Where the file is written.
-        command : str, optional
-            What was typed, for the provenance.
-        spread : Spread, optional
-            What `spread` returned, if it was computed already.
+    # Figures
+    plot = figures.plot
+    plot_support = figures.plot_support
+    plot_epicurve = figures.plot_epicurve
+    plot_map = figures.plot_map
 
-        Returns
-        -------
-        Path
-            The file.
-        """
-        return write_report(self.report_data(command, spread), path)
-
-    def write(
-        self,
-        to: str,
-        path: str | os.PathLike[str],
-        kind: str = "consensus",
-        *,
-        min_support: float = 0.01,
-        n_draws: int = 1000,
-        random_state: Any = None,
-    ) -> Path:
-        """Write the results in another tool's format and return the path.
-
-        Parameters
-        ----------
-        to : str
-            One of `outtrees.io.FORMATS`: "auspice", "microreact", "microbetrace", "epicontacts",
-            "dot", "geff", "ctc", "treedata" or "arviz".
-        path : path
-            A folder, which must not be there yet, for formats of several files.
-        kind : {"consensus", "mode", "sample"}
-            The tree.
-        min_support : float
-            Of candidate parents besides those of the tree, where a format lists them.
-        n_draws : int
-            Parameters and trees that are drawn for "arviz".
-        random_state : int, Generator or None
-            For drawn trees; by default that of the model.
-
-        Returns
-        -------
-        Path
-            The path.
-
-        Raises
-        ------
-        ValueError
-            If there is no such format, or it needs what the table lacks.
-        MissingExtraError
-            If the library that writes it is not installed.
-        """
-        if to not in FORMATS:
-            raise ValueError(f"to must be one of {', '.join(FORMATS)}; got {to!r}")
-        rng = self._generator(random_state)
-        parents = self.tree(kind, random_state)
-        found = findings(self.fitted, parents, min_support, self._dates.until)
-        if to == "arviz":
-            table = self.posterior(n_draws)
-            parameters = {name: table[name] for name in table.columns[2:]}
-            drawn = self.fitted.trees.sample(len(table), rng)
-            found = replace(found, draws=drawn, parameters=parameters)
-        return FORMATS[to].write(found, path)
-
-    def to_newick(self, path: Any = None, kind: str = "consensus", *, leaves: bool = False) -> str:
-        """Return (and write) the tree as Newick, a line for each root.
-
-        Parameters
-        ----------
-        path : path, optional
-            A file that is written too.
-        kind : {"consensus", "mode", "sample"}
-            As in `tree`.
-        leaves : bool
-            Whether each record that is a parent is also a leaf, for tools that know names at
-            leaves only.
-
-        Returns
-        -------
-        str
-            The text.
-
-        Examples
-        --------
-        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
-        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
-        >>> print(model.fit(table).to_newick())
-        ((c[&support=0...]:4)b[&support=0.9...]:3)a[&support=1];
-        """
-        return _written(path, to_newick(*self._named_tree(kind), leaves=leaves))
-
-    def to_nexus(self, path: Any = None, kind: str = "consensus", *, leaves: bool = False) -> str:
-        """Return (and write) the tree as NEXUS.
-
-        Parameters
-        ----------
-        path : path, optional
-            A file that is written too.
-        kind : {"consensus", "mode", "sample"}
-            As in `tree`.
-        leaves : bool
-            As in `to_newick`.
-
-        Returns
-        -------
-        str
-            The text.
-        """
-        return _written(path, to_nexus(*self._named_tree(kind), leaves=leaves))
-
-    def to_graphml(self, path: Any = None, kind: str = "consensus") -> str:
-        """Return (and write) the tree as GraphML.
-
-        Parameters
-        ----------
-        path : path, optional
-            A file that is written too.
-        kind : {"consensus", "mode", "sample"}
-            As in `tree`.
-
-        Returns
-        -------
-        str
-            The text.
-        """
-        return _written(path, to_graphml(*self._named_tree(kind)))
-
-    def to_networkx(self, kind: str = "consensus") -> Any:
-        """Return the tree as a networkx graph, from parents to children.
-
-        Parameters
-        ----------
-        kind : {"consensus", "mode", "sample"}
-            As in `tree`.
-
-        Returns
-        -------
-        networkx.DiGraph
-            With `support` and `length` of edges.
-
-        Raises
-        ------
-        MissingExtraError
-            If networkx is not installed.
-        """
-        return to_networkx(*self._named_tree(kind))
-
-    def to_csv(self, path: str | os.PathLike[str], min_support: float = 0.01) -> Path:
-        """Write the parents' table; return its path.
-
-        Parameters
-        ----------
-        path : path
-            The file; TSV if it ends so.
-        min_support : float
-            Parents with less support are left out.
-
-        Returns
-        -------
-        Path
-            The file.
-        """
-        return write_csv(path, self.parents(min_support))
-
-    def _named_tree(self, kind: str) -> tuple[Any, ...]:
-        """Return identities, parents, supports and dates, as the exchange formats take them."""
-        posterior, parents = self.fitted, self.tree(kind)
-        dates = None if posterior.dates is None else posterior.dates.values[:, 0]
-        return posterior.records.ids, parents, posterior.supports(parents), dates
-
-
-def _other_than(taken: set[str], name: str) -> str:
-    """Return the name, marked where a column of the table has it already."""
-    return _other_than(taken, f"{name}_") if name in taken else name
-
-
-def _plausible_edges(
-    lineage: Lineage, values: Sequence[Array], given: Constraints
-) -> NDArray[np.intp]:
-    """Return child · T + parent of all edges whose waits are plausible, and of known ones."""
-    T = len(given.groups)
-    child, parent = possible_pairs(
-        lineage, values, given, np.arange(T), windows_of(lineage, values, given)
-    )
-    known_child, known_parent = given.known_edges()
-    return np.concatenate([child * T + parent, known_child * T + known_parent])
-
-
-def _written(path: Any, text: str) -> str:
-    if path is not None:
-        write_text(path, text)
-    return text
+    # Files
+    report_data = exchange.report_data
+    report = exchange.report
+    write = exchange.write
+    to_newick = exchange.to_newick
+    to_nexus = exchange.to_nexus
+    to_graphml = exchange.to_graphml
+    to_networkx = exchange.to_networkx
+    to_csv = exchange.to_csv
+    to_arviz = exchange.to_arviz

@@ -1,17 +1,289 @@
-"""What a fit found, as the formats of other tools take it."""
+"""Files of a fitted table: report, trees, tables, formats of other tools; methods of `Ancestry`."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees import io
+from outtrees.ancestry.model_choice import date_options
+from outtrees.ancestry.nearest import transmission_of
 from outtrees.ancestry.posterior import Posterior
+from outtrees.ancestry.report import report_data as report_of
+from outtrees.ancestry.spread import Spread
 from outtrees.ancestry.support import ranked_parents
 from outtrees.io.formats import Field, Findings
 from outtrees.records import Column
 from outtrees.records.column import counted
+from outtrees.views.report import write_report
+from outtrees.views.report_data import ReportData
+
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
+
+
+def report_data(
+    self: Ancestry, command: str | None = None, spread: Spread | None = None
+) -> ReportData:
+    """Return what the report shows; `spread`, if it was computed already, is used.
+
+    Parameters
+    ----------
+    command : str, optional
+        What was typed, for the provenance.
+    spread : Spread, optional
+        What `spread` returned, if it was computed already.
+
+    Returns
+    -------
+    ReportData
+        Records, edges with their evidence, trees, parameters and provenance.
+    """
+    if spread is None and transmission_of(self.lineage_) is not None:
+        spread = self.spread()
+    return report_of(
+        self.fitted,
+        parameters=self.describe(),
+        warnings=self.warnings_,
+        trace=self.objectives_,
+        seed=self.random_state,
+        command=command,
+        spread=spread,
+    )
+
+
+def report(
+    self: Ancestry,
+    path: str | os.PathLike[str],
+    command: str | None = None,
+    spread: Spread | None = None,
+) -> Path:
+    """Write the report, one HTML file that needs nothing else; return its path.
+
+    Parameters
+    ----------
+    path : path
+        Where the file is written.
+    command : str, optional
+        What was typed, for the provenance.
+    spread : Spread, optional
+        What `spread` returned, if it was computed already.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    return write_report(self.report_data(command, spread), path)
+
+
+def write(
+    self: Ancestry,
+    to: str,
+    path: str | os.PathLike[str],
+    kind: str = "consensus",
+    *,
+    min_support: float = 0.01,
+    n_draws: int = 1000,
+    random_state: Any = None,
+) -> Path:
+    """Write the results in another tool's format and return the path.
+
+    Parameters
+    ----------
+    to : str
+        One of `outtrees.io.FORMATS`: "auspice", "microreact", "microbetrace", "epicontacts",
+        "dot", "geff", "ctc", "treedata" or "arviz".
+    path : path
+        A folder, which must not be there yet, for formats of several files.
+    kind : {"consensus", "mode", "sample"}
+        The tree.
+    min_support : float
+        Of candidate parents besides those of the tree, where a format lists them.
+    n_draws : int
+        Parameters and trees that are drawn for "arviz".
+    random_state : int, Generator or None
+        For drawn trees; by default that of the model.
+
+    Returns
+    -------
+    Path
+        The path.
+
+    Raises
+    ------
+    ValueError
+        If there is no such format, or it needs what the table lacks.
+    MissingExtraError
+        If the library that writes it is not installed.
+    """
+    if to not in io.FORMATS:
+        raise ValueError(f"to must be one of {', '.join(io.FORMATS)}; got {to!r}")
+    rng = self._generator(random_state)
+    parents = self.tree(kind, random_state)
+    found = findings(self.fitted, parents, min_support, date_options(self).until)
+    if to == "arviz":
+        table = self.posterior(n_draws)
+        parameters = {name: table[name] for name in table.columns[2:]}
+        drawn = self.fitted.trees.sample(len(table), rng)
+        found = replace(found, draws=drawn, parameters=parameters)
+    return io.FORMATS[to].write(found, path)
+
+
+def to_newick(
+    self: Ancestry, path: Any = None, kind: str = "consensus", *, leaves: bool = False
+) -> str:
+    """Return (and write) the tree as Newick, a line for each root.
+
+    Parameters
+    ----------
+    path : path, optional
+        A file that is written too.
+    kind : {"consensus", "mode", "sample"}
+        As in `tree`.
+    leaves : bool
+        Whether each record that is a parent is also a leaf, for tools that know names at
+        leaves only.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> from outtrees import Ancestry
+    >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+    >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+    >>> print(model.fit(table).to_newick())
+    ((c[&support=0...]:4)b[&support=0.9...]:3)a[&support=1];
+    """
+    return _written(path, io.to_newick(*_named_tree(self, kind), leaves=leaves))
+
+
+def to_nexus(
+    self: Ancestry, path: Any = None, kind: str = "consensus", *, leaves: bool = False
+) -> str:
+    """Return (and write) the tree as NEXUS.
+
+    Parameters
+    ----------
+    path : path, optional
+        A file that is written too.
+    kind : {"consensus", "mode", "sample"}
+        As in `tree`.
+    leaves : bool
+        As in `to_newick`.
+
+    Returns
+    -------
+    str
+        The text.
+    """
+    return _written(path, io.to_nexus(*_named_tree(self, kind), leaves=leaves))
+
+
+def to_graphml(self: Ancestry, path: Any = None, kind: str = "consensus") -> str:
+    """Return (and write) the tree as GraphML.
+
+    Parameters
+    ----------
+    path : path, optional
+        A file that is written too.
+    kind : {"consensus", "mode", "sample"}
+        As in `tree`.
+
+    Returns
+    -------
+    str
+        The text.
+    """
+    return _written(path, io.to_graphml(*_named_tree(self, kind)))
+
+
+def to_networkx(self: Ancestry, kind: str = "consensus") -> Any:
+    """Return the tree as a networkx graph, from parents to children.
+
+    Parameters
+    ----------
+    kind : {"consensus", "mode", "sample"}
+        As in `tree`.
+
+    Returns
+    -------
+    networkx.DiGraph
+        With `support` and `length` of edges.
+
+    Raises
+    ------
+    MissingExtraError
+        If networkx is not installed.
+    """
+    return io.to_networkx(*_named_tree(self, kind))
+
+
+def to_arviz(self: Ancestry, n_draws: int = 400) -> Any:
+    """Return draws of equal weight for arviz; needs the extra `arviz`.
+
+    Parameters
+    ----------
+    n_draws : int
+        How many.
+
+    Returns
+    -------
+    arviz.InferenceData
+        With the group posterior.
+
+    Raises
+    ------
+    ImportError
+        If arviz is not installed.
+    """
+    try:
+        from arviz import from_dict
+    except ImportError as error:
+        raise ImportError(
+            "to_arviz needs arviz, which is not installed. Run pip install 'outtrees[arviz]'."
+        ) from error
+    table = self.posterior(n_draws)
+    return from_dict(posterior={n: np.array([table[n]]) for n in table.columns[2:]})
+
+
+def to_csv(self: Ancestry, path: str | os.PathLike[str], min_support: float = 0.01) -> Path:
+    """Write the parents' table; return its path.
+
+    Parameters
+    ----------
+    path : path
+        The file; TSV if it ends so.
+    min_support : float
+        Parents with less support are left out.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    return io.write_csv(path, self.parents(min_support))
+
+
+def _named_tree(self: Ancestry, kind: str) -> tuple[Any, ...]:
+    """Return identities, parents, supports and dates, as the exchange formats take them."""
+    posterior, parents = self.fitted, self.tree(kind)
+    dates = None if posterior.dates is None else posterior.dates.values[:, 0]
+    return posterior.records.ids, parents, posterior.supports(parents), dates
+
+
+def _written(path: Any, text: str) -> str:
+    if path is not None:
+        io.write_text(path, text)
+    return text
 
 
 def findings(

@@ -1,24 +1,46 @@
-"""Figures of a fitted table: its tree, supports, epidemic curve and map."""
+"""Figures of a fitted table: its tree, supports, epidemic curve and map; methods of `Ancestry`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees import views
 from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import ArgumentError, Option, RecordsError
 from outtrees.records import Column
-from outtrees.views import plot_epicurve, plot_map, plot_support, plot_tree
+
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
 
 _MOST_IN_MATRIX = 2000  # records whose supports a picture can show
 
 
-def draw_tree(posterior: Posterior, parents: NDArray[np.intp], color: str | None, ax: Any) -> Any:
-    """Draw one tree, by dates if there are any."""
+def plot(
+    self: Ancestry, kind: str = "consensus", *, color: str | None = None, ax: Any = None
+) -> Any:
+    """Draw the tree, by dates if there are any, lines as wide as the supports.
+
+    Parameters
+    ----------
+    kind : {"consensus", "mode", "sample"}
+        As in `tree`.
+    color : str, optional
+        A column by which the records are coloured, or "introduction": the root that each
+        descends from.
+    ax : matplotlib Axes, optional
+        By default pyplot's current axes if they are empty, else those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        Those drawn on.
+    """
+    posterior, parents = self.fitted, self.tree(kind)
     dates = posterior.dates
-    return plot_tree(
+    return views.plot_tree(
         parents,
         posterior.supports(parents),
         posterior.records.ids,
@@ -30,8 +52,25 @@ def draw_tree(posterior: Posterior, parents: NDArray[np.intp], color: str | None
     )
 
 
-def draw_support(posterior: Posterior, ax: Any) -> Any:
-    """Draw the support of every parent of every child."""
+def plot_support(self: Ancestry, *, ax: Any = None) -> Any:
+    """Draw the support of every parent (across) of every child (down).
+
+    Parameters
+    ----------
+    ax : matplotlib Axes, optional
+        As in `plot`.
+
+    Returns
+    -------
+    matplotlib Axes
+        Those drawn on.
+
+    Raises
+    ------
+    RecordsError
+        If there are more than 2,000 records.
+    """
+    posterior = self.fitted
     T = len(posterior.records)
     if T > _MOST_IN_MATRIX:
         raise RecordsError(
@@ -40,7 +79,7 @@ def draw_support(posterior: Posterior, ax: Any) -> Any:
         )
     matrix = np.zeros((T, T))
     matrix[posterior.edges.child, posterior.edges.parent] = posterior.trees.edge_marginals
-    return plot_support(
+    return views.plot_support(
         matrix,
         posterior.trees.root_marginals,
         posterior.records.ids,
@@ -49,8 +88,31 @@ def draw_support(posterior: Posterior, ax: Any) -> Any:
     )
 
 
-def draw_epicurve(posterior: Posterior, color: str | None, step: float | None, ax: Any) -> Any:
-    """Draw the records by date, stacked by a column or by introduction."""
+def plot_epicurve(
+    self: Ancestry, color: str | None = None, *, step: float | None = None, ax: Any = None
+) -> Any:
+    """Draw the number of records by date.
+
+    Parameters
+    ----------
+    color : str, optional
+        As in `plot`; bars are stacked by it.
+    step : float, optional
+        The width of a bar, in days; by default a day, a week, …, whichever fits.
+    ax : matplotlib Axes, optional
+        As in `plot`.
+
+    Returns
+    -------
+    matplotlib Axes
+        Those drawn on.
+
+    Raises
+    ------
+    RecordsError
+        If the table has no dates.
+    """
+    posterior = self.fitted
     dates = posterior.dates
     if dates is None:
         raise RecordsError(
@@ -61,7 +123,7 @@ def draw_epicurve(posterior: Posterior, color: str | None, step: float | None, a
     if color is not None:
         found = _colors(posterior, posterior.consensus.parents, color)
         groups = [str(cell) for cell in found]
-    return plot_epicurve(
+    return views.plot_epicurve(
         dates.values[:, 0],
         groups,
         group_label=color or "",
@@ -71,8 +133,31 @@ def draw_epicurve(posterior: Posterior, color: str | None, step: float | None, a
     )
 
 
-def draw_map(posterior: Posterior, parents: NDArray[np.intp], color: str | None, ax: Any) -> Any:
-    """Draw the records at their places."""
+def plot_map(
+    self: Ancestry, kind: str = "consensus", *, color: str | None = None, ax: Any = None
+) -> Any:
+    """Draw the records at their places, with an arrow from each parent to its child.
+
+    Parameters
+    ----------
+    kind : {"consensus", "mode", "sample"}
+        As in `tree`.
+    color : str, optional
+        As in `plot`.
+    ax : matplotlib Axes, optional
+        As in `plot`.
+
+    Returns
+    -------
+    matplotlib Axes
+        Those drawn on.
+
+    Raises
+    ------
+    RecordsError
+        If the table has no column of places with two coordinates.
+    """
+    posterior, parents = self.fitted, self.tree(kind)
     places = [column for column in posterior.records.columns if column.kind == "place"]
     if not places or places[0].values.shape[1] < 2:
         raise RecordsError(
@@ -81,7 +166,7 @@ def draw_map(posterior: Posterior, parents: NDArray[np.intp], color: str | None,
             Option("kinds", {"x": "place", "y": "place"}),
         )
     labels = ("km east", "km north") if places[0].projected else ("x", "y")
-    return plot_map(
+    return views.plot_map(
         places[0].values[:, :2],
         parents,
         posterior.supports(parents),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.arguments import as_count
+from outtrees._common.progress import shows_progress
 from outtrees.ancestry.constraints import named
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.support import parents_columns, ranked
@@ -16,8 +18,56 @@ from outtrees.errors import NoSpanningTreeError, Option
 from outtrees.io.tables import Table
 from outtrees.trees.limited import limited_trees
 
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
+
 Array = NDArray[np.float64]
 _MIXED = 1.05  # the largest R̂ of chains that agree
+
+
+@shows_progress
+def limited_parents(
+    self: Ancestry,
+    max_children: int,
+    min_support: float = 0.1,
+    *,
+    n_sweeps: int = 8000,
+    n_chains: int = 4,
+    random_state: Any = None,
+) -> Table:
+    """Return child, parent, support, error, rank if no record has more children than that.
+
+    For cells, which divide into two, or other records known to have few children. No exact
+    formula is known for such trees, so supports are sampled (`outtrees.trees.limited`); `error`
+    is their Monte-Carlo error, 0 in groups where the limit cannot bind. The fitted parameters
+    are those without the limit, and so is every other answer of this class. Known parents can
+    calibrate these supports too: `calibrate(parents, max_children=max_children)`.
+
+    Parameters
+    ----------
+    max_children : int
+        The most children that a record has.
+    min_support : float
+        Parents with less support are left out.
+    n_sweeps : int
+        Rounds of each chain.
+    n_chains : int
+        Chains, which a warning compares.
+    random_state : int, Generator or None
+        By default that of the model.
+
+    Returns
+    -------
+    Table
+        Columns child, parent, support, error (Monte-Carlo) and rank.
+    """
+    most = as_count("max_children", max_children, 1)
+    posterior, exponents = self.fitted, self._limited_exponents.get(most)
+    if exponents is not None:
+        posterior = posterior.with_exponents(exponents)
+    rng = self._generator(random_state)
+    found = limited_supports(posterior, most, n_sweeps, n_chains, rng)
+    return limited_table(found, posterior, min_support)
 
 
 class LimitedSupports(NamedTuple):

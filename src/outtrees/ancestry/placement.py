@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.ancestry.columns import DateOptions, date_cells
+from outtrees.ancestry.model_choice import date_options
 from outtrees.ancestry.nearest import placed_beside, transmission_of
 from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import RecordsError
@@ -25,21 +26,58 @@ from outtrees.records.evidence import with_uncertainty
 from outtrees.records.numbers import is_number
 from outtrees.records.places import project
 
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
+
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 _PAIRS_AT_ONCE = 1_000_000  # of new and fitted records
 
 
-def place_table(
-    posterior: Posterior,
-    new: Records,
-    dates: DateOptions,
-    min_support: float,
+def place(
+    self: Ancestry,
+    table: Any,
+    *,
+    sequences: Any = None,
+    unsequenced: str = "error",
+    min_support: float = 0.1,
 ) -> Table:
-    """Return the rows (child, parent, support, rank) of new records, each as a new leaf.
+    """Return the parents of new records, without a refit.
 
-    Columns that the new records lack are unknown of them.
+    Each is taken as a new leaf, below a fitted record or, with roots="any", a root. Columns
+    that the new records lack are unknown of them.
+
+    Parameters
+    ----------
+    table : path, data frame, mapping of columns, or Records
+        The new records, with columns as at the fit.
+    sequences : path or mapping, optional
+        As in `fit`.
+    unsequenced : {"error", "missing"}
+        As in `fit`.
+    min_support : float
+        Parents with less support are left out.
+
+    Returns
+    -------
+    Table
+        Columns child, parent, support and rank.
+
+    Examples
+    --------
+    >>> from outtrees import Ancestry
+    >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+    >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0).fit(table)
+    >>> row = model.place({"id": ["new"], "day": [12], "ward": ["S"]})[0]
+    >>> row.child, row.parent, round(row.support, 1)
+    ('new', 'c', 0.8)
     """
+    posterior, new = self.fitted, table
+    if not isinstance(new, Records):
+        new = read_like(
+            self.records, table, id=self.id, sequences=sequences, unsequenced=unsequenced
+        )
+    dates = date_options(self)
     new_values, new_groups = values_like(posterior, new, dates), groups_like(new, posterior.records)
     rows: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "rank": []}
     T, lost = len(posterior.records), []
@@ -64,7 +102,7 @@ def place_table(
             f"{counted(len(lost), 'new record')} can have no parent among the fitted ones, the "
             f"first is {lost[0]!r}: check its date or group",
             UserWarning,
-            stacklevel=3,  # the caller of `Ancestry.place`
+            stacklevel=2,
         )
     return Table(rows)
 

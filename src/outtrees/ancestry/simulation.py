@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from datetime import date, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,15 +20,31 @@ from outtrees.models.columns import (
     Waiting,
 )
 
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
+
 _EPOCH = date(1970, 1, 1)
 
 
-def simulated(posterior: Posterior, n: int, rng: np.random.Generator) -> Table:
-    """Return n records that the fitted model generates, as a table with their true parents.
+def simulate(self: Ancestry, n: int, random_state: Any = None) -> Table:
+    """Return n records drawn from the fitted model, with their true parents.
 
     The first is a root; each of the others takes one of those before it as its parent, all equally
-    likely.
+    likely. One family, so with `group_spread` all of one group, drawn at random and named.
+
+    Parameters
+    ----------
+    n : int
+        The number of records.
+    random_state : int, Generator or None
+        By default that of the model.
+
+    Returns
+    -------
+    Table
+        Columns id and true_parent, and those of the fitted table.
     """
+    posterior, rng = self.fitted, self._generator(random_state)
     kernels = posterior.lineage.kernels
     cells = [np.empty((n, values.shape[1])) for values in posterior.values]
     parents = np.full(n, -1)
@@ -49,7 +65,7 @@ def simulated(posterior: Posterior, n: int, rng: np.random.Generator) -> Table:
             warnings.warn(
                 f"{name} are not simulated: they say who met whom among the fitted records",
                 UserWarning,
-                stacklevel=3,  # the caller of `Ancestry.simulate`
+                stacklevel=2,
             )
             continue
         column = posterior.records.column(name)

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees.ancestry.learning import column_evidence
 from outtrees.ancestry.posterior import Posterior
+from outtrees.candidates import Constraints
 from outtrees.candidates.choices import log_sums
 from outtrees.inference.messages import draw_states
 from outtrees.io.tables import Table
@@ -157,6 +159,25 @@ def readings_table(posterior: Posterior) -> Table:
         for key, cell in zip(rows, cells, strict=True):
             rows[key].append(cell)
     return Table(rows)
+
+
+def evidence_table(
+    posterior: Posterior, given: Constraints, n_shuffles: int, rng: np.random.Generator
+) -> Table:
+    """Return what each column says about parents, everything fitted again without it."""
+    main = posterior.readings[0]
+    found = column_evidence(main, posterior.values, given, posterior.roots, n_shuffles, rng)
+    shares = [float(posterior.lineage.outlier_shares[c]) for c in found]
+    return Table(
+        {
+            "column": [posterior.names[c] for c in found],
+            "gain": [evidence.over_shuffled for evidence in found.values()],
+            "error": [evidence.error for evidence in found.values()],
+            "alone": [evidence.alone for evidence in found.values()],
+            "outliers": shares,
+            "used": [share < 1 for share in shares],
+        }
+    )
 
 
 def best_parents(posterior: Posterior, edges: Array, roots: Array) -> Index:

@@ -1,0 +1,190 @@
+"""Which model of dates a table gets, by its columns and options: waiting times or transmission.
+
+The functions take the estimator, whose options they read; models that earlier versions saved lack
+some of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from outtrees.ancestry.columns import DateOptions, TransmissionOptions
+from outtrees.ancestry.nearest import transmission_of
+from outtrees.datasets.diseases import GENERATION, WaitingTime, waiting_time
+from outtrees.errors import ArgumentError, Message, Option, RecordsError
+from outtrees.records import Records
+
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
+
+_DNA = ("A", "C", "G", "T")
+_ONSETS = ("onset", "symptom", "illness")  # in names of columns of dates
+_KNOWN = TransmissionOptions._fields[:-1]  # options of the transmission model
+
+
+def published_wait(model: Ancestry) -> WaitingTime | None:
+    """Return the published waiting time of the disease, if one is named."""
+    name: str | None = getattr(model, "disease", None)
+    if name is None:
+        return None
+    if model.generation_time is not None:
+        raise ArgumentError(
+            Option("disease"),
+            " and ",
+            Option("generation_time"),
+            " contradict each other: both say how long children wait. Leave one out.",
+        )
+    return waiting_time(name)
+
+
+def check_waits(model: Ancestry) -> None:
+    """Refuse a disease or a table of waiting times that cannot be used."""
+    published_wait(model)
+    if model.generation_time is None:
+        return
+    table = np.asarray(model.generation_time, dtype=np.float64)
+    if table.ndim != 1 or not len(table) or not (table >= 0).all() or not table.sum() > 0:
+        raise ArgumentError(
+            Option("generation_time"),
+            " must hold the probabilities of waiting 0, 1, 2, … units, numbers ≥ 0 with a positive "
+            f"sum; got {model.generation_time!r}",
+        )
+
+
+def most_links(model: Ancestry) -> int:
+    """Return the largest number of links from a record to its parent."""
+    former: int | None = getattr(model, "generations", None)
+    return int(getattr(model, "links", 1) if former is None else former)
+
+
+def date_options(model: Ancestry) -> DateOptions:
+    """Return how dates are read, with what is published of the disease."""
+    table = None
+    if model.generation_time is not None:
+        chances = np.asarray(model.generation_time, dtype=np.float64)
+        table = chances / chances.sum()
+    mean, sd, law = model.waiting_mean, model.waiting_sd, getattr(model, "waiting_law", None)
+    published = published_wait(model)
+    if published is not None:
+        mean = published.mean if mean is None else mean
+        sd = published.sd if sd is None else sd
+        law = law or published.law
+    return DateOptions(
+        model.until or model.table_.until,
+        model.censored,
+        model.date_uncertainty,
+        mean,
+        sd,
+        table,
+        model.strict_dates,
+        model.ties,
+        law or "gamma",
+    )
+
+
+def transmission_options(model: Ancestry) -> TransmissionOptions | None:
+    """Return what is known of how the infection spreads; None without the transmission model."""
+    given = {name: getattr(model, name, None) for name in _KNOWN}
+    wanted, dates = getattr(model, "transmission", False), date_options(model)
+    some = [name for name, value in given.items() if value is not None]
+    against = {
+        "until": dates.until,
+        "censored": dates.censored,
+        "generation_time": model.generation_time,
+        "waiting_mean": model.waiting_mean,
+        "waiting_sd": model.waiting_sd,
+    }
+    other = [name for name, value in against.items() if value is not None]
+    if wanted is False:
+        if some:
+            raise ArgumentError(
+                Option(some[0]),
+                " is a parameter of the transmission model, which ",
+                Option("transmission", False),
+                " excludes. Leave one of them out.",
+            )
+        return None
+    if wanted == "auto" and not some and (other or not _has_sampled_people(model)):
+        return None
+    if other:
+        raise ArgumentError(
+            Option(some[0] if some else "transmission"),
+            " and ",
+            Option(other[0]),
+            " contradict each other: with the first, dates are those of sampling and depend on "
+            "infections; with the second, waiting times count from the date of the parent. Leave "
+            "one out.",
+        )
+    if not any(column.kind == "date" for column in model.table_.columns):
+        raise RecordsError(
+            Option(some[0] if some else "transmission"),
+            " needs a column of dates, but there is none; name it, for example ",
+            Option("kinds", {"sampled_on": "date"}),
+        )
+    published = published_wait(model)
+    if published is not None:
+        # From onset to onset it takes as long on average as from infection to infection.
+        given["generation_mean"] = given["generation_mean"] or published.mean
+        if published.kind == GENERATION:
+            given["generation_sd"] = given["generation_sd"] or published.sd
+    links = most_links(model)
+    return TransmissionOptions(**given, links=links if links > 1 else None)
+
+
+def _dates_and_dna(records: Records) -> tuple[str, str] | None:
+    """Return the names of the columns of dates and of DNA, if there is one of each."""
+    dates = [c.name for c in records.columns if c.kind == "date"]
+    dna = [c.name for c in records.columns if c.kind == "sequence" and c.levels == _DNA]
+    return (dates[0], dna[0]) if len(dates) == len(dna) == 1 else None
+
+
+def _has_sampled_people(model: Ancestry) -> bool:
+    """Return whether the table looks like one of infected people with dates of sampling.
+
+    It has DNA and dates, the dates are not called onsets, unless the time from infection to
+    infection is known, and no option belongs to the other model only.
+    """
+    names = _dates_and_dna(model.table_)
+    if names is None:
+        return False
+    published = published_wait(model)
+    if published is not None and published.kind == GENERATION:
+        return True
+    other = (
+        getattr(model, "waiting_law", None) is not None
+        or model.substitution != "JC69"
+        or not (model.strict_dates and model.ties)
+        or model.clock
+    )
+    return not other and not any(word in names[0].lower() for word in _ONSETS)
+
+
+def model_sentence(model: Ancestry) -> list[Message]:
+    """Return which model was chosen where no option says it, why, and how to choose the other."""
+    names = _dates_and_dna(model.table_)
+    if getattr(model, "transmission", False) != "auto" or names is None:
+        return []
+    if any(getattr(model, name, None) is not None for name in _KNOWN):
+        return []
+    date, dna = names
+    if transmission_of(model.lineage_) is not None:
+        return [
+            Message(
+                f"model: transmission, since the table has DNA ({dna}) and dates ({date}) that "
+                "are not called onsets: dates are those of sampling, and people may be "
+                "unsampled. If records are not infected people, or dates are onsets and all "
+                "cases are known, pass ",
+                Option("transmission", False),
+                ".",
+            )
+        ]
+    return [
+        Message(
+            f"model: waiting times between the dates ({date}), all cases being in the table. "
+            "If dates are those of sampling, or cases are missing, pass ",
+            Option("transmission", True),
+            ".",
+        )
+    ]
