@@ -149,7 +149,9 @@ class Mutation(Change):
 
     A new model is a frozen dataclass that writes the methods that start with an underscore below;
     those with a body have a default that serves every model. `edge_marginals` may be a SciPy sparse
-    array, of which products and sums are taken.
+    array, of which products and sums are taken. A model that ignores the parent, `parent_free`,
+    may be asked with one parent that stands for all, and is given weights (T, 1): so a mixture
+    pays O(T) instead of O(T²) for it.
 
     Examples
     --------
@@ -187,18 +189,6 @@ class Mutation(Change):
 
     # What a model may write ----------------------------------------------------------------
 
-    # Models that ignore the parent, `parent_free`, take one weight for each child: so a mixture
-    # pays O(T) instead of O(T²) for them.
-
-    def _log_child(self, children: Array) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} depends on the parent")
-
-    def _refit_children(self, X: Array, weights: Array) -> Self:
-        raise NotImplementedError(f"{type(self).__name__} depends on the parent")
-
-    def _gradient_children(self, X: Array, weights: Array) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} depends on the parent")
-
     def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
         return log_gaussian_by_class(X, weights, records)
 
@@ -219,7 +209,8 @@ class Mutation(Change):
             used = pairs.data != 0
             log_pairs = self._log_edges(X, X, pairs.row[used], pairs.col[used])
             return float((pairs.data[used] * log_pairs).sum()) + self._log_prior()
-        log_weights = np.where(edge_marginals != 0, self._log_conditional(X, X), 0.0)
+        parents = X[: edge_marginals.shape[1]]  # one stands for all if parents do not matter
+        log_weights = np.where(edge_marginals != 0, self._log_conditional(X, parents), 0.0)
         return float((edge_marginals * log_weights).sum()) + self._log_prior()
 
     def _log_edges(
@@ -243,7 +234,7 @@ class Mutation(Change):
 
         None if there is no such part.
         """
-        return self._log_child(children) if self.parent_free else None
+        return self._log_conditional(children, children[:1])[:, 0] if self.parent_free else None
 
     def _log_excess(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
         """Return log e of listed pairs, (E,): what a parent adds to the part from anywhere."""
@@ -260,7 +251,7 @@ class Mutation(Change):
     ) -> Self:
         """Raise Σ excess log e + Σ anywhere log f + log_prior."""
         if anywhere is not None:
-            return self._refit_children(X, anywhere)
+            return self._refit(X, anywhere[:, None])
         return self._refit(X, edges.matrix(excess))
 
     def _gradient_split(
@@ -268,7 +259,7 @@ class Mutation(Change):
     ) -> Array:
         """Return the gradient of what `_refit_split` raises."""
         if anywhere is not None:
-            return self._gradient_children(X, anywhere)
+            return self._gradient(X, anywhere[:, None])
         return self._gradient(X, edges.matrix(excess))
 
     def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]] | None:

@@ -13,17 +13,21 @@ from outtrees._common.arguments import check_count, check_number, check_option
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models import covariance as cov_
-from outtrees.models.base import Mutation
-from outtrees.models.covariance import bandwidth, log_normal, log_normal_edges, whitened
-from outtrees.models.edges import Ints
-from outtrees.models.regression import RegressionPosterior, regression_prior
+from outtrees.models.covariance import bandwidth
+from outtrees.models.regression import (
+    RegressionMutation,
+    RegressionPosterior,
+    check_regression,
+    iid_start,
+    regression_prior,
+)
 
 KERNELS = ("rbf", "polynomial", "linear")
 _ROUNDING = 1e-12  # of a column's largest value: less than that is no spread
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KernelMutation(Mutation):
+class KernelMutation(RegressionMutation):
     """Child = Σ_l kernel_weights[l] k(parent, landmark l) + offset + noise (paper, section 8).
 
         root   N(root_mean, diag(root_variances))
@@ -97,22 +101,14 @@ class KernelMutation(Mutation):
     scale_gamma: Any = field(default=None, repr=False)  # (D,), what gamma="scale" came to
 
     def __post_init__(self) -> None:
-        owner = type(self).__name__
-        check_kernel_options(owner, self)
-        check_number(owner, "prior_strength", self.prior_strength, 0)
+        check_kernel_options(self)
+        check_number(type(self).__name__, "prior_strength", self.prior_strength, 0)
 
     # Start -----------------------------------------------------------------------------------
 
     def _start(self, X: Array, random_state: Any) -> Self:
         T, D = X.shape
-        mean, cov = cov_.iid_moments(X, self.covariance)
-        scales = cov_.column_scales(X)
-        floor = self.reg_covar * cov_.restrict(np.diag(scales), self.covariance)
-        h2 = cov_.bandwidth(T, D) ** 2
-        correlation = self.start_correlation
-        if correlation is None:
-            correlation = np.sqrt(1.0 - h2)
-
+        mean, cov, floor, h2, correlation, noise = iid_start(self, X, self.start_correlation)
         # A copy: scikit-learn rounds the kernel of an array with itself in another way, and what
         # comes back from a file is never the records themselves.
         landmarks = X.copy()
@@ -146,7 +142,6 @@ class KernelMutation(Mutation):
             offset=correlation * taught.offset + (1.0 - correlation) * started.offset,
         )
         missed = mean + correlation * (X - mean) - shrunk.means(X)
-        noise = 1.0 - correlation**2 if correlation < 1 else h2
         return replace(
             shrunk,
             mutation_cov=noise * empty.root_cov
@@ -154,9 +149,8 @@ class KernelMutation(Mutation):
         )
 
     @property
-    def n_features(self) -> int | None:
-        """The number of columns, None before `start`."""
-        return None if self.mutation_cov is None else len(self.mutation_cov)
+    def _offset_is_free(self) -> bool:
+        return self.fit_offset
 
     @property
     def kernel_weights(self) -> Array:
@@ -224,28 +218,6 @@ class KernelMutation(Mutation):
         names = ("kernel_weights", "offset", "mutation_cov")
         return {name: getattr(self, name) for name in names}
 
-    # Densities and samples ---------------------------------------------------------------------
-
-    def _log_conditional(self, children: Array, parents: Array) -> Array:
-        return log_normal(children, self.means(parents), self.mutation_cov)
-
-    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
-        return log_normal_edges(children, self.means(parents), self.mutation_cov, child, parent)
-
-    def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]]:
-        return [whitened(children, self.means(parents), self.mutation_cov)[1:]]
-
-    def _log_root(self, X: Array) -> Array:
-        return log_normal(X, self.root_mean[None], self.root_cov, "root_cov")[:, 0]
-
-    def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
-        noise = rng.standard_normal(parents.shape) * np.sqrt(self.variances)
-        return self.means(parents) + noise
-
-    def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
-        noise = rng.standard_normal((n, len(self.root_mean)))
-        return self.root_mean + noise * np.sqrt(np.diag(self.root_cov))
-
     # Learning ----------------------------------------------------------------------------------
 
     def _refit(self, X: Array, edge_marginals: Array) -> Self:
@@ -305,43 +277,25 @@ class KernelMutation(Mutation):
         F = self.features(X)
         by_parent, squares = self._residuals(F, X, edge_marginals)
         by_weights = (F.T @ by_parent - self.ridge * self.feature_weights) / self.variances
-        by_offset = by_parent.sum(axis=0) / self.variances
         scatter = np.diag(squares + self.ridge * (self.feature_weights**2).sum(axis=0))
-        weight = edge_marginals.sum()
-        if self.prior_cov is not None:
-            weight = weight + self.prior_strength
-            scatter = scatter + self.prior_strength * self.prior_cov
-        by_cov = cov_.vector_gradient(self.mutation_cov, self.covariance, weight, scatter)
-        return np.concatenate([by_weights.ravel(), by_offset if self.fit_offset else [], by_cov])
+        by_offset = by_parent.sum(axis=0) / self.variances
+        return self._slopes(by_weights.ravel(), by_offset, edge_marginals.sum(), scatter)
 
-    def _params(self) -> Array:
-        return np.concatenate(
-            [
-                self.feature_weights.ravel(),
-                self.offset if self.fit_offset else [],
-                cov_.to_vector(self.mutation_cov, self.covariance),
-            ]
-        )
+    def _coefficients(self) -> Array:
+        return self.feature_weights.ravel()
 
-    def _with_params(self, params: Array) -> Self:
-        n, D = self.feature_weights.size, len(self.mutation_cov)
-        weights, offset, cov = np.split(params, [n, n + (D if self.fit_offset else 0)])
-        return replace(
-            self,
-            feature_weights=weights.reshape(self.feature_weights.shape),
-            offset=offset if self.fit_offset else self.offset,
-            mutation_cov=cov_.from_vector(cov, D, self.covariance),
-        )
+    def _with_coefficients(self, vector: Array) -> Self:
+        return replace(self, feature_weights=vector.reshape(self.feature_weights.shape))
 
     def _log_prior(self) -> float:
         norms = (self.feature_weights**2).sum(axis=0)
-        return -0.5 * self.ridge * float((norms / self.variances).sum()) + cov_.log_prior_cov(
-            self.mutation_cov, self.prior_cov, self.prior_strength
-        )
+        return super()._log_prior() - 0.5 * self.ridge * float((norms / self.variances).sum())
 
 
-def check_kernel_options(owner: str, options: Any) -> None:
+def check_kernel_options(options: Any) -> None:
     """Refuse wrong options of a kernel, its landmarks, the noise and the start."""
+    owner = type(options).__name__
+    check_regression(options, ("diag", "spherical"))
     if not callable(options.kernel):
         check_option(owner, "kernel", options.kernel, KERNELS)
     if options.gamma != "scale":
@@ -349,10 +303,6 @@ def check_kernel_options(owner: str, options: Any) -> None:
     check_number(owner, "ridge", options.ridge, 0, open_low=True)
     if options.n_landmarks is not None:
         check_count(owner, "n_landmarks", options.n_landmarks, 1)
-    check_option(owner, "covariance", options.covariance, ("diag", "spherical"))
-    check_number(owner, "reg_covar", options.reg_covar, 0)
-    if options.start_correlation is not None:
-        check_number(owner, "start_correlation", options.start_correlation, 0, 1)
 
 
 def _basis(K: Array) -> Array:
@@ -436,13 +386,10 @@ class KernelPosterior(RegressionPosterior):
     noise: Any = field(default=None, repr=False)  # InverseWishart
 
     def __post_init__(self) -> None:
-        owner = type(self).__name__
-        check_kernel_options(owner, self)
-        for name in ("mean_precision_prior", "prior_strength", "root_mean_precision_prior"):
-            check_number(owner, name, getattr(self, name), 0, open_low=True)
-        for name in ("degrees_of_freedom_prior", "root_degrees_of_freedom_prior"):
-            if getattr(self, name) is not None:
-                check_number(owner, name, getattr(self, name), 0, open_low=True)
+        check_kernel_options(self)
+        kappa = self.mean_precision_prior
+        check_number(type(self).__name__, "mean_precision_prior", kappa, 0, open_low=True)
+        super().__post_init__()
 
     def _start(self, X: Array, random_state: Any) -> Self:
         names = {f.name for f in fields(self)} & {f.name for f in fields(KernelMutation) if f.repr}
@@ -452,30 +399,14 @@ class KernelPosterior(RegressionPosterior):
         K0 = np.diag(np.append(np.full(H - 1, float(self.ridge)), self.mean_precision_prior))
         prior = regression_prior(self, X, np.zeros((D, H)), K0, bandwidth(T, D) ** 2)
         held = replace(self, mutation_=mutation, prior_=prior)
-        # The posterior after T − 1 edges from these records that follow the mutation exactly.
+        # After T − 1 edges from these records that follow the mutation exactly.
         _, z = held._design(X)
-        y = mutation.means(X) - prior.centre
-        yy = y.T @ y + T * mutation.mutation_cov
-        blocks = [np.array([T]), yy.ravel(), (y.T @ z).ravel(), (z.T @ z).ravel()]
-        return held._with_statistics((1.0 - 1.0 / T) * np.concatenate(blocks))
+        cov = mutation.mutation_cov
+        return held._after(held._coefficients_of(mutation), z.T @ z / T, cov, T - 1.0)
 
     def _design(self, parents: Array) -> tuple[Array, Array]:
         z = np.column_stack([self.mutation_.features(parents), np.ones(len(parents))])
         return self.prior_.centre, z
-
-    def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
-        m, z = self._design(parents)
-        y = children - m
-        by_child, by_parent = weights.sum(axis=1), weights.sum(axis=0)
-        # y' W first: D is small beside the number of features.
-        yy, yz, zz = (y.T * by_child) @ y, (y.T @ weights) @ z, (z.T * by_parent) @ z
-        return np.concatenate([[by_child.sum()], yy.ravel(), yz.ravel(), zz.ravel()])
-
-    def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
-        return self._expected(children, parents)
-
-    def _log_predictive(self, children: Array, parents: Array) -> Array:
-        return self._predictive(children, parents)
 
     # Parameters --------------------------------------------------------------------------------
 
@@ -489,15 +420,5 @@ class KernelPosterior(RegressionPosterior):
             root_cov=root[1],
         )
 
-    def mean(self) -> KernelMutation:
-        """Return the mutation at the mean of B and the harmonic mean of S."""
-        self._require_started()
-        root = (self.prior_.centre, self.prior_.root_noise.harmonic_mean)
-        return self._mutation(self.coefficients, self.noise.harmonic_mean, root)
-
-    def _draw(self, rng: np.random.Generator, root_record: Array | None) -> KernelMutation:
-        return self._mutation(*self._drawn(rng), self.prior_.draw_root(rng, root_record))
-
-    def _log_prior_ratio(self, mutation: KernelMutation) -> float:
-        B = np.column_stack([mutation.feature_weights.T, mutation.offset - self.prior_.centre])
-        return self._log_ratio(B, mutation.mutation_cov)
+    def _coefficients_of(self, mutation: KernelMutation) -> Array:
+        return np.column_stack([mutation.feature_weights.T, mutation.offset - self.prior_.centre])

@@ -101,14 +101,13 @@ class Mixed(Change):
         children: Array,
         parents: Array,
         log_weights: Array,  # (K,)
-        of_child: str,  # the components' method for children alone
-        of_pairs: str,  # and for pairs
+        of_pairs: str,  # the components' method for pairs
     ) -> Joint:
         """Return log weight_k + log p_k of all components, and the log of the sum."""
         free, bound = {}, {}
         for k, part in enumerate(self.parts):
             if part.parent_free:
-                free[k] = log_weights[k] + getattr(part, of_child)(children)
+                free[k] = log_weights[k] + getattr(part, of_pairs)(children, parents[:1])[:, 0]
             else:
                 bound[k] = log_weights[k] + getattr(part, of_pairs)(children, parents)
         total = np.full((len(children), 1), -np.inf)
@@ -131,7 +130,7 @@ class Joint(NamedTuple):
         return np.array(np.broadcast_to(self.total, (len(self.total), n_parents)))
 
     def shares(self, weights: Array) -> list[Array]:
-        """Return each one's share of weights (n, m): by child if it ignores parents, else by pair.
+        """Return each one's share of weights (n, m): (n, 1) if it ignores parents, else (n, m).
 
         All components that ignore the parent together cost one exponential of a matrix.
         """
@@ -141,7 +140,8 @@ class Joint(NamedTuple):
             log_free = logsumexp(np.stack(list(self.free.values())), axis=0)
             by_child = (weights * np.exp(log_free[:, None] - reached)).sum(axis=1)
             split = np.where(np.isneginf(log_free), 0.0, log_free)
-            found = {k: by_child * np.exp(value - split) for k, value in self.free.items()}
+            each = {k: by_child * np.exp(value - split) for k, value in self.free.items()}
+            found = {k: share[:, None] for k, share in each.items()}
         for k, value in self.bound.items():
             found[k] = weights * np.exp(value - reached)
         return [found[k] for k in range(len(found))]
@@ -263,7 +263,7 @@ class MixtureMutation(Mixed, Mutation):
     # Densities and samples ---------------------------------------------------------------------
 
     def _log_joint(self, children: Array, parents: Array) -> Joint:
-        return self._joint(children, parents, self.log_weights, "_log_child", "_log_conditional")
+        return self._joint(children, parents, self.log_weights, "_log_conditional")
 
     def _log_conditional(self, children: Array, parents: Array) -> Array:
         return self._log_joint(children, parents).of_pairs(len(parents))
@@ -299,9 +299,6 @@ class MixtureMutation(Mixed, Mutation):
             result += spaces
         return result
 
-    def _log_child(self, children: Array) -> Array:
-        return self._log_joint(children, children[:1]).total[:, 0]
-
     def _log_root(self, X: Array) -> Array:
         used = np.flatnonzero(self.root_weights > 0)
         logs = [np.log(self.root_weights[k]) + self.parts[k]._log_root(X) for k in used]
@@ -326,16 +323,8 @@ class MixtureMutation(Mixed, Mutation):
     # Learning ----------------------------------------------------------------------------------
 
     def _refit(self, X: Array, edge_marginals: Array) -> Self:
-        return self._refit_shared(X, self._log_joint(X, X).shares(edge_marginals))
-
-    def _refit_children(self, X: Array, weights: Array) -> Self:
-        return self._refit_shared(X, self._log_joint(X, X[:1]).shares(weights[:, None]))
-
-    def _refit_shared(self, X: Array, shares: list[Array]) -> Self:
-        parts = [
-            part._refit_children(X, share) if part.parent_free else part._refit(X, share)
-            for part, share in zip(self.parts, shares, strict=True)
-        ]
+        shares = self._log_joint(X, X).shares(edge_marginals)
+        parts = [part._refit(X, share) for part, share in zip(self.parts, shares, strict=True)]
         return self._reweighed(parts, [share.sum() for share in shares])
 
     def _reweighed(
@@ -356,16 +345,8 @@ class MixtureMutation(Mixed, Mutation):
         return replace(self, parts=tuple(parts), log_weights=log_weights)
 
     def _gradient(self, X: Array, edge_marginals: Array) -> Array:
-        return self._gradient_shared(X, self._log_joint(X, X).shares(edge_marginals))
-
-    def _gradient_children(self, X: Array, weights: Array) -> Array:
-        return self._gradient_shared(X, self._log_joint(X, X[:1]).shares(weights[:, None]))
-
-    def _gradient_shared(self, X: Array, shares: list[Array]) -> Array:
-        by_parts = [
-            part._gradient_children(X, share) if part.parent_free else part._gradient(X, share)
-            for part, share in zip(self.parts, shares, strict=True)
-        ]
+        shares = self._log_joint(X, X).shares(edge_marginals)
+        by_parts = [part._gradient(X, s) for part, s in zip(self.parts, shares, strict=True)]
         return np.concatenate([self._by_logits([share.sum() for share in shares]), *by_parts])
 
     def _by_logits(self, sums: list[float]) -> Array:
@@ -615,24 +596,16 @@ class MixturePosterior(Mixed, Posterior):
 
     def _expected(self, children: Array, parents: Array) -> Joint:
         log_weights = expected_logs(self.counts + self._prior_counts)
-        names = "_expected_log_child", "_expected_log_conditional"
-        return self._joint(children, parents, log_weights, *names)
+        return self._joint(children, parents, log_weights, "_expected_log_conditional")
 
     def _predictive(self, children: Array, parents: Array) -> Joint:
-        names = "_log_predictive_child", "_log_predictive"
-        return self._joint(children, parents, np.log(self.weights), *names)
+        return self._joint(children, parents, np.log(self.weights), "_log_predictive")
 
     def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
         return self._expected(children, parents).of_pairs(len(parents))
 
-    def _expected_log_child(self, children: Array) -> Array:
-        return self._expected(children, children[:1]).total[:, 0]
-
     def _log_predictive(self, children: Array, parents: Array) -> Array:
         return self._predictive(children, parents).of_pairs(len(parents))
-
-    def _log_predictive_child(self, children: Array) -> Array:
-        return self._predictive(children, children[:1]).total[:, 0]
 
     def _log_root(self, X: Array) -> Array:
         logs = np.stack([part._log_root(X) for part in self.parts])
@@ -645,18 +618,11 @@ class MixturePosterior(Mixed, Posterior):
         """Expected edges of each component, then the components' statistics."""
         return np.concatenate([self.counts, *[part.statistics for part in self.parts]])
 
-    def _statistics_of_children(self, children: Array, weights: Array) -> Array:
-        return self._statistics_of(children, children[:1], weights[:, None])
-
     def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
         shares = self._expected(children, parents).shares(weights)
         counts = np.array([share.sum() for share in shares])
-        blocks = [
-            part._statistics_of_children(children, share)
-            if part.parent_free
-            else part._statistics_of(children, parents, share)
-            for part, share in zip(self.parts, shares, strict=True)
-        ]
+        pairs = zip(self.parts, shares, strict=True)
+        blocks = [part._statistics_of(children, parents, share) for part, share in pairs]
         return np.concatenate([counts, *blocks])
 
     def _with_statistics(self, statistics: Array) -> Self:
@@ -729,7 +695,7 @@ def clouds_at(
         part = template.start(X)
         part = replace(part, prior_=_smaller(part, K ** (-2.0 / D)))
         weights = np.where(labels == k, share, 0.0)
-        result.append((part._update_children(X, weights), float(weights.sum())))
+        result.append((part._update(X, weights[:, None]), float(weights.sum())))
     return result
 
 

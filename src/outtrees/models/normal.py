@@ -11,7 +11,6 @@ import numpy as np
 from outtrees._common.arguments import check_number, check_option
 from outtrees._common.types import Array
 from outtrees.models import covariance as cov_
-from outtrees.models.base import Mutation
 from outtrees.models.column import (
     CellKernel,
     Quantity,
@@ -20,22 +19,23 @@ from outtrees.models.column import (
     share_of,
     typical_variance,
 )
-from outtrees.models.covariance import log_normal, log_normal_edges, whitened
-from outtrees.models.edges import Ints
 from outtrees.models.place import LONG_TAIL, log_step
 from outtrees.models.priors import LogitBeta, Normal, Prior
 from outtrees.models.quick import Metric, normal_constant
 from outtrees.models.regression import (
     TRANSITIONS,
     PairMoments,
+    RegressionMutation,
     RegressionPosterior,
+    check_regression,
     fit_conditional,
     gaussian_prior,
+    iid_start,
 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GaussianMutation(Mutation):
+class GaussianMutation(RegressionMutation):
     """Child = transition · parent + offset + Gaussian noise; Gaussian root (paper, section 4).
 
         root   N(root_mean, root_cov)
@@ -114,13 +114,10 @@ class GaussianMutation(Mutation):
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
-        check_option(owner, "covariance", self.covariance, cov_.COVARIANCES)
+        check_regression(self, cov_.COVARIANCES)
         check_option(owner, "transition", self.transition, TRANSITIONS)
         check_option(owner, "fit_offset", self.fit_offset, (None, True, False))
         check_number(owner, "prior_strength", self.prior_strength, 0)
-        check_number(owner, "reg_covar", self.reg_covar, 0)
-        if self.start_correlation is not None:
-            check_number(owner, "start_correlation", self.start_correlation, 0, 1)
         if self.mutation_cov is not None:
             self._complete()
 
@@ -182,15 +179,11 @@ class GaussianMutation(Mutation):
 
     def _start(self, X: Array, random_state: Any) -> Self:
         T, D = X.shape
-        mean, cov = cov_.iid_moments(X, self.covariance)
-        floor = self.reg_covar * cov_.restrict(np.diag(cov_.column_scales(X)), self.covariance)
-        h2 = 1.0 if self.transition == "zero" else cov_.bandwidth(T, D) ** 2
+        fixed = {"identity": 1.0, "zero": 0.0}.get(self.transition, self.start_correlation)
+        mean, cov, floor, h2, correlation, noise = iid_start(self, X, fixed)
+        if self.parent_free:
+            h2 = 1.0
         root_cov = cov + self.prior_strength / (T + self.prior_strength) * floor
-
-        correlation = {"identity": 1.0, "zero": 0.0}.get(self.transition, self.start_correlation)
-        if correlation is None:
-            correlation = float(np.sqrt(1.0 - h2))
-        noise = 1.0 - correlation**2 if correlation < 1 else h2
         offset, mutation_cov = (1.0 - correlation) * mean, noise * root_cov
         if not self._offset_is_free:
             missed = (1.0 - correlation) * mean
@@ -205,11 +198,6 @@ class GaussianMutation(Mutation):
             mutation_cov=mutation_cov,
             prior_cov=h2 * cov + floor if self.prior_strength > 0 else None,
         )
-
-    @property
-    def n_features(self) -> int | None:
-        """The number of columns, None before `start`."""
-        return None if self.mutation_cov is None else len(self.mutation_cov)
 
     @property
     def parent_free(self) -> bool:
@@ -230,49 +218,20 @@ class GaussianMutation(Mutation):
         names += ["offset"] if self._offset_is_free else []
         return {name: getattr(self, name) for name in [*names, "mutation_cov"]}
 
-    # Densities and samples ---------------------------------------------------------------------
+    def means(self, parents: Array) -> Array:
+        """Return the mean of each parent's children, shape (n, D).
 
-    def _log_conditional(self, children: Array, parents: Array) -> Array:
-        if self.parent_free:
-            return np.repeat(self._log_child(children)[:, None], len(parents), axis=1)
-        means = parents @ self.transition_matrix.T + self.offset
-        return log_normal(children, means, self.mutation_cov)
+        Parameters
+        ----------
+        parents : array of shape (n, D)
+            Records.
 
-    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
-        if self.parent_free:
-            return self._log_child(children)[child]
-        means = parents @ self.transition_matrix.T + self.offset
-        return log_normal_edges(children, means, self.mutation_cov, child, parent)
-
-    def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]]:
-        if self.parent_free:
-            return []
-        means = parents @ self.transition_matrix.T + self.offset
-        return [whitened(children, means, self.mutation_cov)[1:]]
-
-    def _log_child(self, children: Array) -> Array:
-        return log_normal(children, self.offset[None], self.mutation_cov)[:, 0]
-
-    def _log_root(self, X: Array) -> Array:
-        self._require_root()
-        return log_normal(X, self.root_mean[None], self.root_cov, "root_cov")[:, 0]
-
-    def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
-        factor = cov_.cholesky(self.mutation_cov, "mutation_cov")
-        noise = rng.standard_normal(parents.shape) @ factor.T
-        return parents @ self.transition_matrix.T + self.offset + noise
-
-    def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
-        self._require_root()
-        factor = cov_.cholesky(self.root_cov, "root_cov")
-        return self.root_mean + rng.standard_normal((n, len(factor))) @ factor.T
-
-    def _require_root(self) -> None:
-        if self.root_mean is None or self.root_cov is None:
-            raise ValueError(
-                f"{type(self).__name__} expects root_mean and root_cov for the root's density, but "
-                "they were not given; give both, or use start(X)."
-            )
+        Returns
+        -------
+        array of shape (n, D)
+            Means of their children.
+        """
+        return parents @ self.transition_matrix.T + self.offset
 
     # Learning ----------------------------------------------------------------------------------
 
@@ -300,18 +259,13 @@ class GaussianMutation(Mutation):
 
     def _moments(self, X: Array, edge_marginals: Array) -> PairMoments:
         if self.parent_free:
-            return self._child_moments(X, edge_marginals.sum(axis=1))
+            by_child = edge_marginals.sum(axis=1)
+            return PairMoments.of_children(X, by_child, centred=self._offset_is_free)
         centred = self._offset_is_free or self.transition == "identity"
         return PairMoments.of_pairs(X, edge_marginals, centred=centred)
 
-    def _child_moments(self, X: Array, weights: Array) -> PairMoments:
-        return PairMoments.of_children(X, weights, centred=self._offset_is_free)
-
     def _refit(self, X: Array, edge_marginals: Array) -> Self:
         return self._refit_moments(self._moments(X, edge_marginals))
-
-    def _refit_children(self, X: Array, weights: Array) -> Self:
-        return self._refit_moments(self._child_moments(X, weights))
 
     def _refit_moments(self, moments: PairMoments) -> Self:
         transition_matrix, offset, mutation_cov = fit_conditional(
@@ -354,60 +308,30 @@ class GaussianMutation(Mutation):
         return replace(best, transition_matrix=transition, offset=offset, mutation_cov=cov)
 
     def _gradient(self, X: Array, edge_marginals: Array) -> Array:
-        return self._gradient_moments(self._moments(X, edge_marginals))
-
-    def _gradient_children(self, X: Array, weights: Array) -> Array:
-        return self._gradient_moments(self._child_moments(X, weights))
-
-    def _gradient_moments(self, moments: PairMoments) -> Array:
+        moments = self._moments(X, edge_marginals)
         total, with_parent, scatter = moments.residuals(self.transition_matrix, self.offset)
         precision = cov_.inverse(self.mutation_cov)
         by_transition = precision @ with_parent
-        by_offset = precision @ total
-        weight = moments.weight
-        if self.prior_cov is not None:
-            weight = weight + self.prior_strength
-            scatter = scatter + self.prior_strength * self.prior_cov
-        by_cov = cov_.vector_gradient(self.mutation_cov, self.covariance, weight, scatter)
         by_free = self._free_transition(by_transition)
         if self.transition == "scalar":
             by_free = np.array([np.trace(by_transition)])
-        return np.concatenate([by_free, by_offset if self._offset_is_free else [], by_cov])
+        return self._slopes(by_free, precision @ total, moments.weight, scatter)
 
     def _free_transition(self, matrix: Array) -> Array:
         if self.transition == "full":
             return matrix.ravel()
         return np.diag(matrix)[: {"diag": len(matrix), "scalar": 1}.get(self.transition, 0)]
 
-    def _params(self) -> Array:
-        return np.concatenate(
-            [
-                self._free_transition(self.transition_matrix),
-                self.offset if self._offset_is_free else [],
-                cov_.to_vector(self.mutation_cov, self.covariance),
-            ]
-        )
+    def _coefficients(self) -> Array:
+        return self._free_transition(self.transition_matrix)
 
-    def _with_params(self, params: Array) -> Self:
+    def _with_coefficients(self, vector: Array) -> Self:
+        if not len(vector):
+            return self
         D = len(self.mutation_cov)
-        n_transition = len(self._free_transition(self.transition_matrix))
-        n_offset = D if self._offset_is_free else 0
-        free, offset, cov = np.split(params, [n_transition, n_transition + n_offset])
         if self.transition == "full":
-            transition_matrix = free.reshape(D, D)
-        elif n_transition:
-            transition_matrix = np.diag(np.broadcast_to(free, (D,)))
-        else:
-            transition_matrix = self.transition_matrix
-        return replace(
-            self,
-            transition_matrix=transition_matrix,
-            offset=offset if n_offset else self.offset,
-            mutation_cov=cov_.from_vector(cov, D, self.covariance),
-        )
-
-    def _log_prior(self) -> float:
-        return cov_.log_prior_cov(self.mutation_cov, self.prior_cov, self.prior_strength)
+            return replace(self, transition_matrix=vector.reshape(D, D))
+        return replace(self, transition_matrix=np.diag(np.broadcast_to(vector, (D,))))
 
 
 _NO_DATA = 1e-10  # of the largest: directions in which parents do not vary
@@ -705,37 +629,20 @@ class GaussianPosterior(RegressionPosterior):
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
-        check_option(owner, "covariance", self.covariance, cov_.COVARIANCES)
+        check_regression(self, cov_.COVARIANCES)
         check_option(owner, "transition", self.transition, ("full", "identity", "zero"))
         check_option(owner, "fit_offset", self.fit_offset, (None, True, False))
-        check_number(owner, "prior_strength", self.prior_strength, 0, open_low=True)
-        check_number(owner, "reg_covar", self.reg_covar, 0)
-        check_number(
-            owner, "root_mean_precision_prior", self.root_mean_precision_prior, 0, open_low=True
-        )
-        for name in (
-            "mean_precision_prior",
-            "degrees_of_freedom_prior",
-            "root_degrees_of_freedom_prior",
-        ):
-            if getattr(self, name) is not None:
-                check_number(owner, name, getattr(self, name), 0, open_low=True)
-        if self.start_correlation is not None:
-            check_number(owner, "start_correlation", self.start_correlation, 0, 1)
+        super().__post_init__()
 
     # Start -----------------------------------------------------------------------------------
 
     def _start(self, X: Array, random_state: Any) -> Self:
         given = replace(self, prior_=gaussian_prior(self, X))
-        D, h2 = X.shape[1], cov_.bandwidth(*X.shape) ** 2
-        mean, cov = cov_.iid_moments(X, self.covariance)
-        floor = cov_.restrict(np.diag(cov_.column_scales(X)), self.covariance)
-        cov = cov + self.reg_covar * floor
-        a = {"identity": 1.0, "zero": 0.0}.get(self.transition, self.start_correlation)
-        a = float(np.sqrt(1.0 - h2)) if a is None else a
-        noise = (1.0 - a**2 if a < 1 else h2) * cov
+        fixed = {"identity": 1.0, "zero": 0.0}.get(self.transition, self.start_correlation)
+        mean, cov, floor, _, a, noise = iid_start(self, X, fixed)
+        D, cov = X.shape[1], cov + floor
         offset = np.zeros(D) if self.transition == "identity" else (1.0 - a) * mean
-        return given.at(a * np.eye(D), offset, noise, (mean, cov), len(X) - 1.0)
+        return given.at(a * np.eye(D), offset, noise * cov, (mean, cov), len(X) - 1.0)
 
     def at(
         self,
@@ -760,9 +667,7 @@ class GaussianPosterior(RegressionPosterior):
             B[:, -1] = shift
         if self.transition == "full" and self._offset_is_free:
             zz[-1, :D] = zz[:D, -1] = mean - m
-        yz, yy = B @ zz, mutation_cov + B @ zz @ B.T
-        blocks = [np.ones(1), yy.ravel(), yz.ravel(), zz.ravel()]
-        return self._with_statistics(weight * np.concatenate(blocks))
+        return self._after(B, zz, mutation_cov, weight)
 
     def turned(self) -> Self | None:
         """Return the posterior that takes children for parents; None if there is none.
@@ -789,32 +694,6 @@ class GaussianPosterior(RegressionPosterior):
     def _offset_is_free(self) -> bool:
         return self.transition != "identity" if self.fit_offset is None else self.fit_offset
 
-    # Statistics ------------------------------------------------------------------------------
-
-    def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
-        if self.parent_free:
-            return self._statistics_of_children(children, weights.sum(axis=1))
-        about = PairMoments.between(children, parents, weights, self.prior_.centre)
-        cc, cp, pp = about.child_child, about.child_parent, about.parent_parent
-        c, p, weight = about.child_sum, about.parent_sum, about.weight
-        if self.transition == "identity":
-            yy, yz, zz = cc + pp - cp - cp.T, np.empty((len(cc), 0)), np.empty((0, 0))
-            if self._offset_is_free:
-                yz, zz = (c - p)[:, None], np.array([[weight]])
-        else:
-            yy, yz, zz = cc, cp, pp
-            if self._offset_is_free:
-                yz = np.column_stack([cp, c])
-                zz = np.block([[pp, p[:, None]], [p[None], np.array([[weight]])]])
-        return np.concatenate([[weight], yy.ravel(), yz.ravel(), zz.ravel()])
-
-    def _statistics_of_children(self, children: Array, weights: Array) -> Array:
-        Y = children - self.prior_.centre
-        weight, total, scatter = weights.sum(), weights @ Y, (Y.T * weights) @ Y
-        if not self._offset_is_free:
-            return np.concatenate([[weight], scatter.ravel()])
-        return np.concatenate([[weight], scatter.ravel(), total, [weight]])
-
     def _design(self, parents: Array) -> tuple[Array, Array]:
         m = self.prior_.centre
         columns = [parents - m] if self.transition == "full" else []
@@ -823,35 +702,17 @@ class GaussianPosterior(RegressionPosterior):
         z = np.hstack(columns) if columns else np.empty((len(parents), 0))
         return (parents if self.transition == "identity" else m), z
 
-    # Densities ---------------------------------------------------------------------------------
-
-    def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
-        if self.parent_free:
-            return np.repeat(self._expected_log_child(children)[:, None], len(parents), axis=1)
-        return self._expected(children, parents)
-
-    def _log_predictive(self, children: Array, parents: Array) -> Array:
-        if self.parent_free:
-            return np.repeat(self._log_predictive_child(children)[:, None], len(parents), axis=1)
-        return self._predictive(children, parents)
-
-    def _expected_log_child(self, children: Array) -> Array:
-        return self._expected(children, children[:1])[:, 0]
-
-    def _log_predictive_child(self, children: Array) -> Array:
-        return self._predictive(children, children[:1])[:, 0]
-
     # Parameters ----------------------------------------------------------------------
 
-    def _mutation(
-        self, B: Array, cov: Array, root: tuple[Array, Array] | None = None
-    ) -> GaussianMutation:
+    def _mutation(self, B: Array, cov: Array, root: tuple[Array, Array]) -> GaussianMutation:
         m, D = self.prior_.centre, len(cov)
         options: dict[str, Any] = {
             "covariance": self.covariance,
             "transition": self.transition,
             "fit_offset": self.fit_offset,
             "mutation_cov": cov,
+            "root_mean": root[0],
+            "root_cov": root[1],
         }
         shift = B[:, -1] if self._offset_is_free else np.zeros(D)
         if self.transition == "identity":
@@ -860,23 +721,11 @@ class GaussianPosterior(RegressionPosterior):
             options["offset"] = m + shift
         else:
             options.update(transition_matrix=B[:, :D], offset=m + shift - B[:, :D] @ m)
-        if root is not None:
-            options.update(root_mean=root[0], root_cov=root[1])
         return GaussianMutation(**options)
 
-    def mean(self) -> GaussianMutation:
-        """Return the mutation at the mean of B and the harmonic mean of S."""
-        self._require_started()
-        prior = self.prior_
-        root = (prior.centre, prior.root_noise.harmonic_mean)
-        return self._mutation(self.coefficients, self.noise.harmonic_mean, root)
-
-    def _draw(self, rng: np.random.Generator, root_record: Array | None) -> GaussianMutation:
-        return self._mutation(*self._drawn(rng), self.prior_.draw_root(rng, root_record))
-
-    def _log_prior_ratio(self, mutation: GaussianMutation) -> float:
+    def _coefficients_of(self, mutation: GaussianMutation) -> Array:
         m, A = self.prior_.centre, mutation.transition_matrix
         columns = [A] if self.transition == "full" else [np.empty((len(m), 0))]
         if self._offset_is_free:
             columns.append((mutation.offset + A @ m - m)[:, None])
-        return self._log_ratio(np.hstack(columns), mutation.mutation_cov)
+        return np.hstack(columns)

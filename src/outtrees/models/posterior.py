@@ -70,22 +70,8 @@ class Posterior(Change):
 
     # What a family may write ---------------------------------------------------------------
 
-    # Families that ignore the parent, `parent_free`, take one weight for each child.
-
-    def _expected_log_child(self, children: Array) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} depends on the parent")
-
-    def _log_predictive_child(self, children: Array) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} depends on the parent")
-
-    def _statistics_of_children(self, children: Array, weights: Array) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} depends on the parent")
-
     def _update(self, X: Array, edge_marginals: Array) -> Self:
         return self._with_statistics(self._statistics_of(X, X, edge_marginals))
-
-    def _update_children(self, X: Array, weights: Array) -> Self:
-        return self._with_statistics(self._statistics_of_children(X, weights))
 
     # What everybody calls ------------------------------------------------------------------
 

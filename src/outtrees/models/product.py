@@ -177,9 +177,6 @@ class ProductMutation(Grouped, Mutation):
             return []
         return [tuple(np.hstack(side) for side in zip(*spaces, strict=True))]  # type: ignore[list-item]
 
-    def _log_child(self, children: Array) -> Array:
-        return sum(part._log_child(c) for part, c in self._each(children))
-
     def _log_root(self, X: Array) -> Array:
         return sum(part._log_root(block) for part, block in self._each(X))
 
@@ -201,15 +198,8 @@ class ProductMutation(Grouped, Mutation):
         parts = [part._refit(block, edge_marginals) for part, block in self._each(X)]
         return replace(self, parts=tuple(parts))
 
-    def _refit_children(self, X: Array, weights: Array) -> Self:
-        parts = [part._refit_children(block, weights) for part, block in self._each(X)]
-        return replace(self, parts=tuple(parts))
-
     def _gradient(self, X: Array, edge_marginals: Array) -> Array:
         return np.concatenate([part._gradient(b, edge_marginals) for part, b in self._each(X)])
-
-    def _gradient_children(self, X: Array, weights: Array) -> Array:
-        return np.concatenate([part._gradient_children(b, weights) for part, b in self._each(X)])
 
     def _split_shares(
         self, X: Array, edges: EdgeList, excess: Array, anywhere: Array | None
@@ -309,12 +299,6 @@ class ProductPosterior(Grouped, Posterior):
     def _log_predictive(self, children: Array, parents: Array) -> Array:
         return sum(part._log_predictive(c, p) for part, c, p in self._each(children, parents))
 
-    def _expected_log_child(self, children: Array) -> Array:
-        return sum(part._expected_log_child(c) for part, c in self._each(children))
-
-    def _log_predictive_child(self, children: Array) -> Array:
-        return sum(part._log_predictive_child(c) for part, c in self._each(children))
-
     def _log_root(self, X: Array) -> Array:
         return sum(part._log_root(block) for part, block in self._each(X))
 
@@ -331,10 +315,6 @@ class ProductPosterior(Grouped, Posterior):
     def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
         pairs = self._each(children, parents)
         return np.concatenate([part._statistics_of(c, p, weights) for part, c, p in pairs])
-
-    def _statistics_of_children(self, children: Array, weights: Array) -> Array:
-        pairs = self._each(children)
-        return np.concatenate([part._statistics_of_children(c, weights) for part, c in pairs])
 
     def _update(self, X: Array, edge_marginals: Array) -> Self:
         parts = [part._update(block, edge_marginals) for part, block in self._each(X)]

@@ -1,16 +1,30 @@
-"""Weighted regression of children on parents from moments of all pairs."""
+"""Regression of children on parents: what Gaussian and kernel models share.
+
+`RegressionMutation` holds a mean function and normal noise, `RegressionPosterior` what is believed
+of both; `PairMoments` and `fit_conditional` are the weighted regression on the parents themselves.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from outtrees._common.arguments import check_number, check_option
 from outtrees._common.types import Array
 from outtrees.models import covariance as cov_
-from outtrees.models.covariance import InverseWishart, inverse, log_normal, posterior_cov
+from outtrees.models.base import Mutation
+from outtrees.models.covariance import (
+    InverseWishart,
+    inverse,
+    log_normal,
+    log_normal_edges,
+    posterior_cov,
+    whitened,
+)
+from outtrees.models.edges import Ints
 from outtrees.models.posterior import Posterior
 
 TRANSITIONS = ("full", "diag", "scalar", "identity", "zero")
@@ -219,6 +233,144 @@ def _scaled_pinv(matrix: Array) -> Array:
     )
 
 
+# A mean function and normal noise -----------------------------------------------------------
+
+
+def check_regression(options: Any, covariances: tuple[str, ...]) -> None:
+    """Refuse wrong options of the noise and the start of a model."""
+    owner = type(options).__name__
+    check_option(owner, "covariance", options.covariance, covariances)
+    check_number(owner, "reg_covar", options.reg_covar, 0)
+    if options.start_correlation is not None:
+        check_number(owner, "start_correlation", options.start_correlation, 0, 1)
+
+
+class IidStart(NamedTuple):
+    """Records as if they were independent, and the share of their covariance that is noise."""
+
+    mean: Array  # (D,)
+    cov: Array  # (D, D)
+    floor: Array  # (D, D), the least covariance
+    h2: float  # the square of a Parzen bandwidth, in units of `cov`
+    correlation: float  # between parent and child
+    noise: float  # in units of `cov`
+
+
+def iid_start(options: Any, X: Array, correlation: float | None = None) -> IidStart:
+    """Return where a regression starts; a correlation left open makes a smoothed Parzen window."""
+    mean, cov = cov_.iid_moments(X, options.covariance)
+    scales = cov_.restrict(np.diag(cov_.column_scales(X)), options.covariance)
+    h2 = cov_.bandwidth(*X.shape) ** 2
+    a = float(np.sqrt(1.0 - h2)) if correlation is None else correlation
+    return IidStart(mean, cov, options.reg_covar * scales, h2, a, 1.0 - a**2 if a < 1 else h2)
+
+
+class RegressionMutation(Mutation):
+    """Child = a function of the parent + N(0, mutation_cov); root N(root_mean, root_cov).
+
+    A model is a frozen dataclass with the fields below. It writes `means`, and its coefficients as
+    one vector without constraints.
+    """
+
+    covariance: str
+    prior_strength: float
+    root_mean: Any  # (D,)
+    root_cov: Any  # (D, D)
+    offset: Any  # (D,)
+    mutation_cov: Any  # (D, D)
+    prior_cov: Any  # (D, D), None without a prior
+
+    @property
+    @abstractmethod
+    def _offset_is_free(self) -> bool: ...
+
+    @abstractmethod
+    def means(self, parents: Array) -> Array:
+        """Return the mean of each parent's children, shape (n, D)."""
+
+    @abstractmethod
+    def _coefficients(self) -> Array: ...
+
+    @abstractmethod
+    def _with_coefficients(self, vector: Array) -> Self: ...
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.mutation_cov is None else len(self.mutation_cov)
+
+    # Densities and samples ---------------------------------------------------------------------
+
+    def _log_conditional(self, children: Array, parents: Array) -> Array:
+        if self.parent_free:
+            alone = log_normal(children, self.offset[None], self.mutation_cov)
+            return np.repeat(alone, len(parents), axis=1)
+        return log_normal(children, self.means(parents), self.mutation_cov)
+
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        if self.parent_free:
+            return self._log_conditional(children, parents[:1])[child, 0]
+        return log_normal_edges(children, self.means(parents), self.mutation_cov, child, parent)
+
+    def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]]:
+        if self.parent_free:
+            return []
+        return [whitened(children, self.means(parents), self.mutation_cov)[1:]]
+
+    def _log_root(self, X: Array) -> Array:
+        self._require_root()
+        return log_normal(X, self.root_mean[None], self.root_cov, "root_cov")[:, 0]
+
+    def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
+        factor = cov_.cholesky(self.mutation_cov, "mutation_cov")
+        return self.means(parents) + rng.standard_normal(parents.shape) @ factor.T
+
+    def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
+        self._require_root()
+        factor = cov_.cholesky(self.root_cov, "root_cov")
+        return self.root_mean + rng.standard_normal((n, len(factor))) @ factor.T
+
+    def _require_root(self) -> None:
+        if self.root_mean is None or self.root_cov is None:
+            raise ValueError(
+                f"{type(self).__name__} expects root_mean and root_cov for the root's density, but "
+                "they were not given; give both, or use start(X)."
+            )
+
+    # Parameters: coefficients, the offset if it is free, the factor of mutation_cov --------------
+
+    def _slopes(
+        self, by_coefficients: Array, by_offset: Array, weight: float, scatter: Array
+    ) -> Array:
+        """Return the gradient from that of the mean, and from Σ W and Σ W e eᵀ of residuals e."""
+        if self.prior_cov is not None:
+            weight = weight + self.prior_strength
+            scatter = scatter + self.prior_strength * self.prior_cov
+        by_cov = cov_.vector_gradient(self.mutation_cov, self.covariance, weight, scatter)
+        shift = by_offset if self._offset_is_free else by_offset[:0]
+        return np.concatenate([by_coefficients, shift, by_cov])
+
+    def _params(self) -> Array:
+        cov = cov_.to_vector(self.mutation_cov, self.covariance)
+        shift = self.offset if self._offset_is_free else self.offset[:0]
+        return np.concatenate([self._coefficients(), shift, cov])
+
+    def _with_params(self, params: Array) -> Self:
+        n, D = len(self._coefficients()), len(self.mutation_cov)
+        free, offset, cov = np.split(params, [n, n + (D if self._offset_is_free else 0)])
+        return replace(  # type: ignore[type-var]  # a dataclass
+            self._with_coefficients(free),
+            offset=offset if self._offset_is_free else self.offset,
+            mutation_cov=cov_.from_vector(cov, D, self.covariance),
+        )
+
+    def _log_prior(self) -> float:
+        return cov_.log_prior_cov(self.mutation_cov, self.prior_cov, self.prior_strength)
+
+
+# What is believed of both -------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class GaussianPrior:
     """Every number of the prior of a `RegressionPosterior`, and of its root's."""
@@ -283,8 +435,7 @@ def regression_prior(
 ) -> GaussianPrior:
     """Return the prior with this B₀ and K₀; centre, noise and root from the options or from X."""
     D, kind, owner = X.shape[1], options.covariance, type(options).__name__
-    mean, cov = cov_.iid_moments(X, kind)
-    floor = options.reg_covar * cov_.restrict(np.diag(cov_.column_scales(X)), kind)
+    mean, cov, floor, *_ = iid_start(options, X)
     full = kind == "full"
     noise = InverseWishart(
         kind,
@@ -350,7 +501,7 @@ class RegressionPosterior(Posterior):
         y | z ~ N(B z, S),   B | S ~ matrix normal(B₀, S, K₀⁻¹),   S ~ inverse Wishart(ν₀, Ψ₀)
 
     with y the child less a base that the parent determines; q is of the same kind. A family is a
-    frozen dataclass with the fields below, and writes `_design`.
+    frozen dataclass with the fields below. It writes `_design`, and how B and S make a mutation.
     """
 
     covariance: str
@@ -364,6 +515,25 @@ class RegressionPosterior(Posterior):
     @abstractmethod
     def _design(self, parents: Array) -> tuple[Array, Array]:
         """Return what is taken off the children of each parent, (n, D) or (D,), and z (n, H)."""
+
+    @abstractmethod
+    def _mutation(self, B: Array, cov: Array, root: tuple[Array, Array]) -> RegressionMutation: ...
+
+    @abstractmethod
+    def _coefficients_of(self, mutation: Any) -> Array:
+        """Return the B (D, H) of a mutation from `_mutation`."""
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        for name in ("prior_strength", "root_mean_precision_prior"):
+            check_number(owner, name, getattr(self, name), 0, open_low=True)
+        for name in (
+            "mean_precision_prior",
+            "degrees_of_freedom_prior",
+            "root_degrees_of_freedom_prior",
+        ):
+            if getattr(self, name) is not None:
+                check_number(owner, name, getattr(self, name), 0, open_low=True)
 
     @property
     def n_features(self) -> int | None:
@@ -403,6 +573,27 @@ class RegressionPosterior(Posterior):
         noise = InverseWishart(self.covariance, prior.noise.dof + N, scatter)
         return replace(held, coefficients=B, gram=K, noise=noise)  # type: ignore[type-var]  # a dataclass
 
+    def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
+        if self.parent_free:
+            weights = weights.sum(axis=1, keepdims=True)
+        base, z = self._design(parents[: weights.shape[1]])
+        by_child, by_parent = weights.sum(axis=1), weights.sum(axis=0)
+        y = children - self.prior_.centre
+        # y' W first: D is small beside the number of features.
+        weighed = y.T @ weights
+        yy, yz, zz = (y.T * by_child) @ y, weighed @ z, (z.T * by_parent) @ z
+        if base.ndim == 2:  # each parent takes its own base off its children
+            p = base - self.prior_.centre
+            cross = weighed @ p
+            yy = yy + (p.T * by_parent) @ p - cross - cross.T
+            yz = yz - (p.T * by_parent) @ z
+        return np.concatenate([[by_child.sum()], yy.ravel(), yz.ravel(), zz.ravel()])
+
+    def _after(self, B: Array, zz: Array, cov: Array, weight: float) -> Self:
+        """Return q after so many edges that follow B and S = cov, with E[z zᵀ] = zz, exactly."""
+        blocks = [np.ones(1), (cov + B @ zz @ B.T).ravel(), (B @ zz).ravel(), zz.ravel()]
+        return self._with_statistics(weight * np.concatenate(blocks))
+
     # Densities ---------------------------------------------------------------------------------
 
     def _means(self, parents: Array) -> tuple[Array, Array]:
@@ -413,23 +604,30 @@ class RegressionPosterior(Posterior):
             doubt = np.sum(z.T * np.linalg.solve(self.gram, z.T), axis=0)
         return base + z @ self.coefficients.T, doubt
 
-    def _expected(self, children: Array, parents: Array) -> Array:
-        means, doubt = self._means(parents)
+    def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
+        means, doubt = self._means(parents[:1] if self.parent_free else parents)
         log_pairs = log_normal(children, means, self.noise.harmonic_mean, "the posterior scatter")
         D = children.shape[1]
         log_pairs -= 0.5 * (self.noise.log_det_excess() + D * doubt)
-        return log_pairs
+        return np.repeat(log_pairs, len(parents), axis=1) if self.parent_free else log_pairs
 
-    def _predictive(self, children: Array, parents: Array) -> Array:
-        means, doubt = self._means(parents)
-        return self.noise.log_student(children, means, 1.0 + doubt)
+    def _log_predictive(self, children: Array, parents: Array) -> Array:
+        means, doubt = self._means(parents[:1] if self.parent_free else parents)
+        log_pairs = self.noise.log_student(children, means, 1.0 + doubt)
+        return np.repeat(log_pairs, len(parents), axis=1) if self.parent_free else log_pairs
 
     def _log_root(self, X: Array) -> Array:
         prior: GaussianPrior = self.prior_
         spread = np.array([1.0 + 1.0 / prior.root_precision])
         return prior.root_noise.log_student(X, prior.centre[None], spread)[:, 0]
 
-    # Divergence and draws ----------------------------------------------------------------------
+    # Parameters, divergence and draws ------------------------------------------------------------
+
+    def mean(self) -> Any:
+        """Return the mutation at the mean of B and the harmonic mean of S."""
+        self._require_started()
+        root = (self.prior_.centre, self.prior_.root_noise.harmonic_mean)
+        return self._mutation(self.coefficients, self.noise.harmonic_mean, root)
 
     def _kl(self) -> float:
         prior: GaussianPrior = self.prior_
@@ -444,8 +642,7 @@ class RegressionPosterior(Posterior):
             result += 0.5 * float(np.sum(self.noise.expected_precision * moved))
         return result
 
-    def _drawn(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return B and S from q."""
+    def _draw(self, rng: np.random.Generator, root_record: Array | None) -> RegressionMutation:
         cov = self.noise.draw(rng)
         D, H = self.coefficients.shape
         rows = cov_.cholesky(cov, "the drawn covariance") @ rng.standard_normal((D, H))
@@ -453,11 +650,11 @@ class RegressionPosterior(Posterior):
         if H:
             # With K = L Lᵀ, noise Lᵀ⁻¹ from the right has covariance K⁻¹.
             B = B + np.linalg.solve(cov_.cholesky(self.gram, "K").T, rows.T).T
-        return B, cov
+        return self._mutation(B, cov, self.prior_.draw_root(rng, root_record))
 
-    def _log_ratio(self, B: Array, cov: Array) -> float:
-        """Return log p(B, S) − log q(B, S)."""
+    def _log_prior_ratio(self, mutation: RegressionMutation) -> float:
         prior: GaussianPrior = self.prior_
+        B, cov = self._coefficients_of(mutation), mutation.mutation_cov
         result = prior.noise.log_ratio(self.noise, cov)
         if B.size:
             precision = cov_.inverse(cov)
