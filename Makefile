@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 UNUSED := tests|pip|setuptools|pkg_resources|mypy|mypyc|selenium|trio|pygments|fontTools
 
-.PHONY: demo docs release test test-all pytest smoke lint style types bench kills fuzz calibration mutants paper test-gradients clean
+.PHONY: demo docs release test test-all pytest smoke lint style types bench kills fuzz calibration mutants paper test-gradients validators clean
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -74,6 +74,19 @@ smoke: $(READY)
 # How often promises of supports and intervals are kept, in simulations.
 calibration: $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibration_table.py
+
+# Formats of other tools, read by those tools' own libraries and validators; some want older libraries
+# than the tests have, so they live in an environment of their own. Microreact's parsers need npm.
+VALIDATORS := $(VENV)-formats
+validators: $(READY)
+	@test -x $(VALIDATORS)/bin/python || $(PYTHON) -m venv $(VALIDATORS)
+	@{ $(BIN)/uv pip install --quiet --python $(VALIDATORS)/bin/python --editable '.[test,validators]'; } \
+		2>/dev/null || $(VALIDATORS)/bin/python -m pip install --quiet --editable '.[test,validators]'
+	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --ignore-scripts \
+		--legacy-peer-deps --prefix $(VALIDATORS)/npm papaparse@5 @phylocanvas/phylocanvas.gl@1
+	@PATH="$(abspath $(VALIDATORS))/bin:$$PATH" OUTTREES_NODE_MODULES="$(abspath $(VALIDATORS))/npm/node_modules" \
+		OPENBLAS_NUM_THREADS=1 $(VALIDATORS)/bin/python -m pytest --quiet -rA --no-header tests/io/test_formats.py \
+		>$(VALIDATORS)/log; status=$$?; grep -E '^(PASSED|FAILED|SKIPPED|ERROR|E  )|passed|failed' $(VALIDATORS)/log; exit $$status
 
 # Edits of the code that no test notices.
 mutants: $(READY)

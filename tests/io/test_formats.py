@@ -1,15 +1,22 @@
-"""Results in other tools' formats, read back with the format's own library where there is one."""
+"""Results in other tools' formats, read back with the format's own library where there is one.
+
+`make validators` runs this file where all of those libraries are, the tools' own JavaScript too.
+"""
 
 import base64
 import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 import warnings
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
 
 import dendropy
 import networkx
@@ -45,7 +52,11 @@ def findings(ids=None, **changes):
             (4, 0, 0.1),
         ],
         "fields": {
-            "ward": Field("categorical", ["N", None, *["S"] * (T - 2)]),
+            "ward": Field(
+                "categorical",
+                ["N", None, "N / S", *["S"] * (T - 3)],
+                [("N",), (), ("N", "S"), *[("S",)] * (T - 3)],
+            ),
             "age": Field("continuous", [31.5, *[40.0] * (T - 2), None]),
         },
         "dates": [19_800.0, None, 19_803.0, *[19_806.0] * (T - 3)],
@@ -100,7 +111,7 @@ def test_auspice(tmp_path):
 def test_auspice_passes_nextstrains_validator(tmp_path, ids):
     augur = shutil.which("augur")
     if augur is None:
-        pytest.skip("needs augur (pip install nextstrain-augur, which wants older libraries)")
+        pytest.skip("make validators has augur, which wants older libraries")
     for number, found in enumerate([findings(ids), findings(ids, dates=None, coordinates=None)]):
         path = FORMATS["auspice"].write(found, tmp_path / f"{number}.json")
         done = subprocess.run(
@@ -143,13 +154,69 @@ def test_microreact(tmp_path, ids):
     assert project["maps"]["map-1"]["latitudeField"] in fields
     leaves = []
     for tree in project["trees"].values():
-        read = dendropy.Tree.get(
-            data=content[tree["file"]], schema="newick", preserve_underscores=True
-        )
-        leaves += [leaf.taxon.label for leaf in read.leaf_node_iter()]
-    if ids is None:  # a spreadsheet's apostrophe and escapes differ between the two otherwise
-        assert sorted(leaves) == sorted(row["id"] for row in rows)
-    assert len(leaves) == len(rows)
+        # As Microreact reads Newick: signs part names, and quotation marks and brackets are none.
+        words = re.split(r"\s*([;(),:])\s*", content[tree["file"]])
+        leaves += [name for sign, name in pairwise(words) if sign in ("(", ",") and name]
+    assert sorted(leaves) == sorted(row["id"] for row in rows)  # Microreact joins them by name
+    # What Microreact's viewer writes and reads itself: github.com/microreact/viewer,
+    # schema/version-1-to-2.js (the sections), utils/files.js (formats), src/dev/debug.json.
+    sections = "charts datasets files filters maps meta networks notes panes styles tables"
+    for name in [*sections.split(), "timelines", "trees"]:
+        assert isinstance(project[name], dict), name
+    assert project["schema"] == "https://microreact.org/schema/v1.json"
+    (dataset,) = project["datasets"].values()
+    assert dataset["idFieldName"] in fields
+    for part in [dataset, *project["tables"].values(), *project["trees"].values()]:
+        assert part["file"] in project["files"]
+    for key, file in project["files"].items():
+        assert file["id"] == key
+        assert (file["type"], file["format"]) in {("data", "text/csv"), ("tree", "text/x-nh")}
+        assert file["name"].endswith({"data": ".csv", "tree": ".nwk"}[file["type"]])
+    (pane,) = project["maps"].values()
+    assert (pane["dataType"], pane["coordinate-unit"]) == (
+        "geographic-coordinates",
+        "decimal-degrees",
+    )
+    (line,) = project["timelines"].values()
+    assert line["dataType"] == "year-month-day"
+    # Its own parsers of CSV and Newick, where `make validators` installed them.
+    seen = parsed_by_microreact(tmp_path, content)
+    if seen is not None:
+        assert sorted(seen["leaves"]) == sorted(seen["ids"]) == sorted(leaves)
+
+
+def parsed_by_microreact(tmp_path, content):
+    """Return ids and leaves as papaparse and phylocanvas.gl read them; None without these."""
+    modules = os.environ.get("OUTTREES_NODE_MODULES")
+    if modules is None:
+        return None
+    (tmp_path / "content.json").write_text(json.dumps(content))
+    script = """
+      const Module = require("module");
+      const load = Module._load;
+      const blank = new Proxy(class {}, { get: (c, k) => k in c ? c[k] : class {} });
+      Module._load = (name, ...rest) => /gl\\/(core|layers|constants)$/.test(name) ? blank
+        : load(name, ...rest);
+      const content = JSON.parse(require("fs").readFileSync(process.argv[1]));
+      const { Newick } = require("@phylocanvas/phylocanvas.gl");
+      const table = require("papaparse").parse(content["data-file"], { header: true });
+      const leaves = [];
+      const walk = (node) => node.children && node.children.length
+        ? node.children.forEach(walk) : leaves.push(node.name ?? node.id);
+      for (const [name, text] of Object.entries(content)) {
+        if (name !== "data-file") walk(Newick.parse_newick(text));
+      }
+      console.log(JSON.stringify(
+        { leaves, ids: table.data.map((row) => row.id).filter((id) => id) }));
+    """
+    done = subprocess.run(
+        ["node", "-e", script, str(tmp_path / "content.json")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NODE_PATH": modules},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
@@ -164,13 +231,41 @@ def test_microbetrace(tmp_path, ids):
     assert {link["source"] for link in links} | {link["target"] for link in links} <= names
     for link in links:
         assert float(link["distance"]) == pytest.approx(1 - float(link["support"]))
+    # The headers that MicrobeTrace looks for: matchFileTableHeaders in files-plugin.component.ts
+    # of github.com/CDCgov/MicrobeTrace; in GraphML `_id` and `distance`: graphml.service.ts.
+    assert next(iter(nodes[0])) == "id"
+    assert list(links[0])[:3] == ["source", "target", "distance"]
     graph = networkx.read_graphml(folder / "network.graphml")
     tree = [(p, c) for c, p in enumerate(found.parents) if p >= 0]
     assert sorted(graph.edges) == sorted((f"n{p}", f"n{c}") for p, c in tree)
+    assert graph.is_directed()
+    assert {data["_id"] for _, data in graph.nodes(data=True)} == names
+    said = {(link["source"], link["target"]): float(link["distance"]) for link in links}
+    for parent, child, data in graph.edges(data=True):
+        ends = graph.nodes[parent]["_id"], graph.nodes[child]["_id"]
+        assert data["distance"] == pytest.approx(said[ends])
     assert sum(link["in_tree"] == "yes" for link in links) == len(tree)
     with pytest.raises(FileExistsError, match="is there already"):
         FORMATS["microbetrace"].write(found, folder)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mt"]
+
+
+@pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
+def test_epicontacts_is_what_make_epicontacts_takes(tmp_path, ids):
+    """R/make_epicontacts.R of github.com/reconhub/epicontacts: its checks, one by one."""
+    folder = FORMATS["epicontacts"].write(findings(ids), tmp_path / "epi")
+    tables = {}
+    for name in ("linelist", "contacts"):
+        text = (folder / f"{name}.csv").read_text()
+        tables[name] = list(csv.DictReader(io.StringIO(text, newline="")))
+    linelist, contacts = tables["linelist"], tables["contacts"]
+    assert len(linelist) >= 1  # "linelist should have at least one row"
+    assert len(contacts) >= 1
+    assert list(contacts[0])[:2] == ["from", "to"]  # its defaults: the first column and the second
+    names = [row["id"] for row in linelist]
+    assert next(iter(linelist[0])) == "id"
+    assert len(set(names)) == len(names)  # "Duplicated IDs detected in the linelist"
+    assert {row[end] for row in contacts for end in ("from", "to")} <= set(names)
 
 
 def test_epicontacts_come_back_as_records_and_contacts(tmp_path):
@@ -232,20 +327,50 @@ def test_geff_there_and_back(tmp_path, ids):
 
 def test_ctc_there_and_back(tmp_path):
     found = dated(findings())
-    path = FORMATS["ctc"].write(found, tmp_path / "res_track.txt")
-    lines = path.read_text().splitlines()
+    path = FORMATS["ctc"].write(found, tmp_path / "01_RES")
+    lines = (path / "res_track.txt").read_text().splitlines()
     assert lines[0] == "1 0 0 0"
     assert lines[1] == "2 1 2 1"  # until before its first child
     table = read_ctc(path)
     assert table["parent"] == ["", "1", "1", "2", "2", "", "6"]
     assert table["begin"] == list(range(7))
-    ended = replace(found, ends=[9.0] * 7)
-    again = FORMATS["ctc"].write(ended, tmp_path / "b.txt")
-    assert read_ctc(again)["end"] == [9] * 7
-    with pytest.raises(ValueError, match="whole frames"):
-        FORMATS["ctc"].write(replace(found, dates=[0.5] * 7), tmp_path / "c.txt")
-    with pytest.raises(ValueError, match="frame for every record"):
-        FORMATS["ctc"].write(replace(found, dates=None), tmp_path / "c.txt")
+    assert table["x"] == pytest.approx([0.5 * i for i in range(7)], abs=1.5)  # of a disc at an edge
+    assert read_ctc(path / "res_track.txt").columns == ("track", "begin", "end", "parent")
+    # Known ends hold unless a child begins before; a cell moves straight to its last place.
+    far = [(100.0 + 30 * i, 200.0) for i in range(7)]
+    ended = replace(found, ends=[9.0] * 7, places=[(50.0, 60.0 + 20 * i) for i in range(7)])
+    moved = FORMATS["ctc"].write(replace(ended, end_places=far), tmp_path / "moved")
+    again = read_ctc(moved)
+    assert again["end"] == [0, 2, 9, 9, 9, 5, 9]
+    assert again["x"][2:5] == pytest.approx([50] * 3)
+    assert again["y_end"][2:5] == pytest.approx([200] * 3)
+    assert again["x_end"][2:5] == pytest.approx([160, 190, 220])
+    # In three dimensions, and in units that are no pixels.
+    deep = replace(found, places=[(1e-3 * i, -2e-3 * i, float(i)) for i in range(7)])
+    table = read_ctc(FORMATS["ctc"].write(deep, tmp_path / "deep"))
+    assert {"x", "y", "z", "z_end"} <= set(table.columns)
+    assert (np.diff(table["x"]) > 0).all()
+    assert (np.diff(table["y"]) < 0).all()
+    # Two cells in one place: each is seen. Without places: tracks alone.
+    same = replace(found, dates=[0.0, *[1.0] * 6], parents=[-1, *[0] * 6], places=[(5, 5)] * 7)
+    table = read_ctc(FORMATS["ctc"].write(same, tmp_path / "same"))
+    assert None not in table["x"]
+    bare = FORMATS["ctc"].write(replace(found, places=None), tmp_path / "bare")
+    assert [file.name for file in bare.iterdir()] == ["res_track.txt"]
+    for changes, message in [
+        ({"dates": [0.5] * 7}, "whole frames"),
+        ({"dates": None}, "frame for every record"),
+        ({"dates": [0.0] * 7}, "begin after their parent"),
+        ({"dates": [1e7 * i for i in range(7)]}, "too much"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            FORMATS["ctc"].write(replace(found, **changes), tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+    (tmp_path / "bare" / "mask000.tif").write_bytes(b"no image")
+    with pytest.raises(RecordsError, match="cannot be read as an image"):
+        read_ctc(tmp_path / "bare")
+    with pytest.raises(FileNotFoundError):
+        read_ctc(tmp_path)
     for text, message in [
         ("1 0 4\n", "line 1: four whole numbers"),
         ("1 0 4 0\n1 0 4 0\n", "label of its own"),
@@ -258,11 +383,77 @@ def test_ctc_there_and_back(tmp_path):
             read_ctc(tmp_path / "bad.txt")
 
 
+def test_ctc_passes_the_validator_of_py_ctcmetrics(tmp_path):
+    scripts = pytest.importorskip("ctc_metrics.scripts.validate", reason="make validators has it")
+    places = [(50.0 + 3 * i, 60.0 + 20 * i) for i in range(7)]
+    deep = [(*place, float(i)) for i, place in enumerate(places)]
+    for number, given in enumerate([places, deep]):
+        found = replace(dated(findings()), places=given, ends=[9.0] * 7)
+        path = FORMATS["ctc"].write(found, tmp_path / f"{number}")
+        assert scripts.validate_sequence(str(path), threads=1) == {"Valid": 1}
+
+
+TEI = """<?xml version="1.0" encoding="UTF-8"?>
+<TEI xmlns="http://www.tei-c.org/ns/1.0"><teiHeader><fileDesc><sourceDesc><listWit>
+<witness n="A"/><witness n="B"/><witness n="C"/></listWit></sourceDesc></fileDesc></teiHeader>
+<text><body><ab>
+<app xml:id="u1"><rdg n="1" wit="A"><w>wine</w></rdg><rdg n="2" wit="B"><w>water</w></rdg>
+<witDetail n="W1/2" type="ambiguous" target="1 2" wit="C"><certainty target="1" degree="0.5"/>
+<certainty target="2" degree="0.5"/></witDetail></app>
+<app xml:id="u2"><rdg n="1" wit="A B"><w>of</w></rdg><rdg n="2" wit="C"><w>from</w></rdg></app>
+</ab></body></text></TEI>
+"""
+
+
+def test_an_apparatus_in_tei_keeps_its_ambiguous_readings(tmp_path):
+    pytest.importorskip("teiphy", reason="make validators has it")
+    (tmp_path / "texts.xml").write_text(TEI)
+    teiphy = Path(sys.executable).parent / "teiphy"
+    done = subprocess.run(
+        [teiphy, "texts.xml", "texts.nex"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (tmp_path / "texts.nex").exists(), done.stderr
+    records = read_records(tmp_path / "texts.nex")
+    assert records.ids == ("A", "B", "C")
+    (states,) = [column.states for column in records.columns if len(column.states[2]) > 1]
+    assert states[2] == (*states[0], *states[1])
+    # And back: NEXUS with the same sets and names.
+    fields = {c.name: Field(c.kind, list(c.text), c.states) for c in records.columns}
+    found = findings(list(records.ids), fields=fields, parents=[-1, 0, 0], changes=None)
+    again = read_records(FORMATS["nexus"].write(found, tmp_path / "back.nex"))
+    assert [(c.name, c.states) for c in again.columns] == [
+        (c.name, c.states) for c in records.columns
+    ]
+
+
+@pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
+def test_nexus_keeps_sets_and_names_of_states(tmp_path, ids):
+    found = findings(ids)
+    odd = [("=1",), ("it's [x], / y;",), ("a b", "=1"), (), *[("=1",)] * (len(found.ids) - 4)]
+    many = [(f"s{i}", f"t{i}", f"u{i}", f"v{i}", f"w{i}", f"x{i}") for i in range(len(found.ids))]
+    fields = {
+        **found.fields,
+        "o'dd [column]; /": Field("categorical", [" / ".join(s) for s in odd], odd),
+        "many ]": Field("categorical", [" / ".join(s) for s in many], many),
+    }
+    path = FORMATS["nexus"].write(replace(found, fields=fields), tmp_path / "x.nex")
+    matrix = dendropy.StandardCharacterMatrix.get(path=path, schema="nexus")
+    assert len(matrix) == len(found.ids)
+    records = read_records(path)
+    assert [column.name for column in records.columns] == ["ward", "o'dd [column]; /"]  # of strings
+    assert records.column("ward").states == list(found.fields["ward"].states)
+    assert [set(s) for s in records.columns[1].states] == [set(s) for s in odd]
+    trees = dendropy.TreeList.get(path=path, schema="nexus", preserve_underscores=True)
+    assert len(trees) == 2
+    plain = replace(found, fields={"age": found.fields["age"]})
+    assert "characters" not in FORMATS["nexus"].write(plain, tmp_path / "y.nex").read_text()
+
+
 @pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
 @pytest.mark.filterwarnings("ignore")  # anndata and pandas warn of what their next versions do
 def test_treedata(tmp_path, ids):
     treedata = pytest.importorskip(
-        "treedata", reason="needs treedata, which wants an older pandas than the other tests"
+        "treedata", reason="make validators has treedata, which wants an older pandas"
     )
     found = findings(ids)
     path = FORMATS["treedata"].write(found, tmp_path / "x.h5td")

@@ -98,7 +98,7 @@ def write(
     ----------
     to : str
         One of `outtrees.io.FORMATS`: "auspice", "microreact", "microbetrace", "epicontacts",
-        "dot", "geff", "ctc", "treedata" or "arviz".
+        "dot", "nexus", "geff", "ctc", "treedata" or "arviz".
     path : path
         A folder, which must not be there yet, for formats of several files.
     kind : {"consensus", "mode", "sample"}
@@ -312,7 +312,8 @@ def findings(
         dates=None if dates is None else _numbers(dates),
         ends=None if end is None else _numbers(end),
         calendar=dates is not None and dates.calendar,
-        places=None if place is None else _places(place),
+        places=None if place is None else _places(place.values),
+        end_places=None if place is None or place.end_values is None else _places(place.end_values),
         coordinates=None if place is None or not place.projected else _coordinates(place),
         changes=_changes(posterior, parents),
     )
@@ -326,11 +327,11 @@ def _field(column: Column) -> Field:
     cells: list[Any] = [text or None for text in column.text]
     if column.kind in ("continuous", "count"):
         cells = _numbers(column)
-    return Field(column.kind, cells)
+    return Field(column.kind, cells, column.states if column.levels is not None else None)
 
 
-def _places(column: Column) -> list[tuple[float, ...] | None]:
-    rows = column.values[:, :3].tolist()
+def _places(values: NDArray[np.float64]) -> list[tuple[float, ...] | None]:
+    rows = values[:, :3].tolist()
     return [None if np.isnan(row).any() else tuple(row) for row in rows]
 
 

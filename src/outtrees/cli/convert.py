@@ -15,7 +15,7 @@ from outtrees.cli.screen import running
 
 # Help must not import the library, so the names stand twice; a test compares them.
 FORMATS = [
-    *("auspice", "microreact", "microbetrace", "epicontacts", "dot"),
+    *("auspice", "microreact", "microbetrace", "epicontacts", "dot", "nexus"),
     *("geff", "ctc", "treedata", "arviz"),
 ]
 
@@ -27,7 +27,7 @@ FORMATS = [
     "--to",
     type=click.Choice([*FORMATS, "csv"]),
     required=True,
-    help="Format. csv: a table from tracks (GEFF, res_track.txt) or DELTA items.",
+    help="Format. csv: a table from tracks (GEFF, CTC) or DELTA items.",
 )
 @click.option(
     "--out",
@@ -65,7 +65,8 @@ def command(**options: Any) -> None:
     """Write RESULTS of `outtrees ancestry` (a folder or its model) in another tool's format.
 
     With --to csv, turn a FILE of another tool into a table for `outtrees ancestry`: a GEFF folder,
-    res_track.txt of the Cell Tracking Challenge, or DELTA items (and the files of its characters).
+    tracks of the Cell Tracking Challenge (res_track.txt, or the folder with it and label images),
+    or DELTA items (and the files of its characters).
     """
     with running("convert", options) as screen:
         source, to = Path(options["source"]), options["to"]
@@ -124,9 +125,11 @@ def _write(source: Path, out: Path, options: Mapping[str, Any]) -> None:
 def _read(source: Path, more: list[Path]) -> Any:
     """Return the table of a file, by what the file is."""
     from outtrees.io import read_ctc, read_delta, read_geff
+    from outtrees.io.readers import TRACKS
 
     if source.is_dir():
-        return read_geff(source)
+        tracks = any((source / name).is_file() for name in TRACKS)
+        return read_ctc(source) if tracks else read_geff(source)
     if not source.is_file():
         raise FileNotFoundError(f"no such file: {str(source)!r}")
     with source.open("rb") as file:

@@ -1,7 +1,9 @@
 """Results in the formats of other tools: trees, networks and tables with supports.
 
-Each writer takes `Findings` and a path. Libraries that a format needs are imported when it is asked
-for. Text of the records goes through the escapes of the format, so that no name can break a file.
+Each format is a function of `Findings` that returns what is to be written: a text, the files of a
+folder, or a function that writes to a path. `Format.write` puts it in place, whole or not at all.
+Libraries that a format needs are imported when it is asked for. Text of the records goes through
+the escapes of the format, so that no name can break a file.
 """
 
 from __future__ import annotations
@@ -12,31 +14,48 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from outtrees._common.files import write_atomically
 from outtrees.errors import MissingExtraError
-from outtrees.io.tables import to_csv
-from outtrees.io.trees import check_tree, control_escaped, to_graphml, to_newick
+from outtrees.io.masks import write_masks
+from outtrees.io.tables import neutral, to_csv
+from outtrees.io.trees import (
+    check_tree,
+    control_escaped,
+    quoted_name,
+    to_graphml,
+    to_newick,
+    to_nexus,
+)
 
 _EPOCH = date(1970, 1, 1)
 _NUMBERS = ("continuous", "count")
 # Of Auspice: what a substitution may be written with.
 _BASES = set("ATCGNYRWSKMDVHB-")
+_NEWICK = str.maketrans(dict.fromkeys("(),:;[]", "_"))
+
+
+# A file's text, the files of a folder by their names, or what writes to a path itself.
+Content: TypeAlias = "str | Mapping[str, str] | Callable[[Path], object]"
 
 
 class Field(NamedTuple):
-    """One column of the records: its kind and a cell for each, None where nothing is known."""
+    """One column of the records: its kind and a cell for each, None where nothing is known.
+
+    `states` are those of each cell of a category: several where it is polymorphic, none where
+    nothing is known.
+    """
 
     kind: str
     cells: Sequence[float | str | None]
+    states: Sequence[tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +73,7 @@ class Findings:
     ends: Sequence[float | None] | None = None  # when each record ended, if that is known
     calendar: bool = False  # whether days count from 1970-01-01
     places: Sequence[tuple[float, ...] | None] | None = None  # x, y and perhaps z
+    end_places: Sequence[tuple[float, ...] | None] | None = None  # where each was at its end
     coordinates: Sequence[tuple[float, float] | None] | None = None  # latitude, longitude
     changes: Sequence[Sequence[str]] | None = None  # substitutions on the way to each record: A45G
     draws: np.ndarray | None = None  # (n, T) parents of trees drawn from the distribution
@@ -63,6 +83,10 @@ class Findings:
     def days(self) -> np.ndarray | None:
         """The dates as an array, NaN where unknown."""
         return None if self.dates is None else np.array(self.dates, dtype=np.float64)
+
+    def named(self, changed: Callable[[str], str]) -> Findings:
+        """Return the same with names that a format can hold, numbered where two become alike."""
+        return replace(self, ids=_unique(self.ids, changed))
 
     def day(self, record: int) -> str:
         """Return the record's date as text, "" if it has none."""
@@ -87,10 +111,7 @@ class Findings:
             for axis, name in enumerate(("latitude", "longitude")):
                 found[name] = [None if p is None else p[axis] for p in self.coordinates]
         for name, column in self.fields.items():
-            label = name
-            while label in found:
-                label += "_"
-            found[label] = list(column.cells)
+            found[_free(name, found)] = list(column.cells)
         return found
 
     def links(self) -> dict[str, list[Any]]:
@@ -107,8 +128,8 @@ class Findings:
 # Nextstrain and Microreact -----------------------------------------------------------------
 
 
-def write_auspice(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write the tree as an Auspice v2 JSON dataset for Nextstrain; return its path.
+def _auspice(found: Findings) -> Content:
+    """Return the tree as an Auspice v2 JSON dataset for Nextstrain.
 
     Every record is a tip; one that is a parent too is an internal node beside, at no distance.
     Supports, root probabilities and columns are colourings; `div` counts substitutions where there
@@ -141,14 +162,12 @@ def write_auspice(found: Findings, path: str | os.PathLike[str]) -> Path:
     if demes:
         meta["geo_resolutions"] = [{"key": "place", "title": "place", "demes": demes}]
     tree = nodes[0] if len(nodes) == 1 else _hung_together(nodes, names)
-    return _write_json(path, {"version": "v2", "meta": meta, "tree": tree})
+    return _json({"version": "v2", "meta": meta, "tree": tree})
 
 
 def _hung_together(roots: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
     """Return several trees as one: their common node is hidden, for nobody observed it."""
-    name = "no_common_ancestor"
-    while name in names:
-        name += "_"
+    name = _free("no_common_ancestor", names)
     attributes: dict[str, Any] = {"div": 0, "hidden": "always"}
     dates = [root["node_attrs"].get("num_date", {}).get("value") for root in roots]
     if None not in dates:
@@ -204,9 +223,7 @@ def _auspice_nodes(
             "branch_attrs": branch,
         }
         if tree.children[record]:
-            label = f"as_parent_{names[record]}"
-            while label in taken:
-                label += "_"
+            label = _free(f"as_parent_{names[record]}", taken)
             taken.add(label)
             still = {"name": names[record], "node_attrs": attributes, "branch_attrs": {}}
             tip = {**tip, "name": label, "children": [still]}
@@ -224,18 +241,32 @@ def _decimal_year(days: float | None) -> float:
     return round(day.year + ((day - first).days + 0.5) / (following - first).days, 6)
 
 
-def write_microreact(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write a Microreact project (.microreact): table, a tree for each root, map and timeline."""
+def _microreact(found: Findings) -> Content:
+    """Return a Microreact project: table, a tree for each root, map and timeline.
+
+    Microreact joins leaves and rows by their names, and its reader of Newick (phylocanvas.gl) knows
+    neither quotation marks nor comments: signs of Newick in names become "_", in the table too,
+    which then has the names as they were in a column of its own.
+    """
+    given = found.ids
+    found = found.named(
+        lambda text: neutral(control_escaped(text).translate(_NEWICK)).strip() or "record"
+    )
     rows = found.rows()
-    if found.dates is not None and found.calendar:
+    if list(found.ids) != list(given):
+        rows[_free("name", rows)] = list(given)
+    timed = found.dates is not None and found.calendar
+    fields: list[str] = []
+    if timed:
         parts = [
-            found.day(i).split("-") if found.day(i) else ["", "", ""] for i in range(len(found.ids))
+            found.day(i).split("-") if found.day(i) else [""] * 3 for i in range(len(rows["id"]))
         ]
         for at, name in enumerate(("year", "month", "day")):
-            rows[name if name not in rows else f"{name}_of_date"] = [part[at] for part in parts]
+            rows[_free(name, rows)] = [part[at] for part in parts]
+            fields.append(list(rows)[-1])
     files = {"data-file": _embedded("data-file", "records.csv", "data", "text/csv", to_csv(rows))}
     panes: dict[str, dict[str, Any]] = {"trees": {}, "maps": {}, "timelines": {}}
-    lines = to_newick(found.ids, found.parents, found.supports, found.days, leaves=True)
+    lines = to_newick(found.ids, found.parents, None, found.days, leaves=True, bare=True)
     for number, text in enumerate(lines.splitlines(), start=1):
         if "," not in text:
             continue  # a root alone is no tree
@@ -248,12 +279,13 @@ def write_microreact(found: Findings, path: str | os.PathLike[str]) -> Path:
     if found.coordinates is not None:
         panes["maps"]["map-1"] = {
             **{"title": "Map", "dataType": "geographic-coordinates"},
+            "coordinate-unit": "decimal-degrees",
             **{"latitudeField": "latitude", "longitudeField": "longitude"},
         }
-    if found.dates is not None and found.calendar:
+    if timed:
         panes["timelines"]["timeline-1"] = {
             **{"title": "Timeline", "dataType": "year-month-day"},
-            **{"yearField": "year", "monthField": "month", "dayField": "day"},
+            **dict(zip(("yearField", "monthField", "dayField"), fields, strict=True)),
         }
     project = {
         "schema": "https://microreact.org/schema/v1.json",
@@ -263,16 +295,17 @@ def write_microreact(found: Findings, path: str | os.PathLike[str]) -> Path:
         "files": files,
         "tables": {
             "table-1": {
-                **{"title": "Records", "file": "data-file"},
+                **{"title": "Records", "dataset": "dataset-1", "file": "data-file"},
                 "columns": [{"field": name, "fixed": False} for name in rows],
             }
         },
         **panes,
         **{name: {} for name in ("charts", "filters", "matrices", "networks", "notes", "slicers")},
+        "panes": {},
         "styles": {},
         "views": [],
     }
-    return _write_json(path, project)
+    return _json(project)
 
 
 def _embedded(id: str, name: str, type: str, format: str, text: str) -> dict[str, Any]:
@@ -287,11 +320,13 @@ def _embedded(id: str, name: str, type: str, format: str, text: str) -> dict[str
 # Networks ----------------------------------------------------------------------------------
 
 
-def write_microbetrace(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write a folder for MicrobeTrace: nodes.csv, links.csv and network.graphml (the tree).
+def _microbetrace(found: Findings) -> Content:
+    """Return nodes.csv, links.csv and network.graphml (the tree) for MicrobeTrace.
 
-    `distance` is 1 − support, so that its threshold of links keeps the supported ones.
+    `distance` is 1 − support, so that its threshold of links keeps the supported ones. Names are
+    the same in all three: MicrobeTrace takes them from `id`, and from `_id` in GraphML.
     """
+    found = found.named(lambda text: neutral(control_escaped(text)).strip() or "record")
     links = found.links()
     links = {
         "source": links.pop("from"),
@@ -299,23 +334,23 @@ def write_microbetrace(found: Findings, path: str | os.PathLike[str]) -> Path:
         "distance": [1 - s for s in links["support"]],
         **links,
     }
-    graphml = to_graphml(found.ids, found.parents, found.supports, found.days)
-    texts = {
+    graphml = to_graphml(
+        found.ids, found.parents, found.supports, found.days, name="_id", distances=True
+    )
+    return {
         "nodes.csv": to_csv(found.rows()),
         "links.csv": to_csv(links),
         "network.graphml": graphml,
     }
-    return _write_folder(path, texts)
 
 
-def write_epicontacts(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write a folder for epicontacts (R): linelist.csv and contacts.csv, from parent to child."""
-    texts = {"linelist.csv": to_csv(found.rows()), "contacts.csv": to_csv(found.links())}
-    return _write_folder(path, texts)
+def _epicontacts(found: Findings) -> Content:
+    """Return linelist.csv and contacts.csv, from parent to child, for epicontacts (R)."""
+    return {"linelist.csv": to_csv(found.rows()), "contacts.csv": to_csv(found.links())}
 
 
-def write_dot(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write the tree for Graphviz: edges from parent to child, wider the surer."""
+def _dot(found: Findings) -> Content:
+    """Return the tree for Graphviz: edges from parent to child, wider the surer."""
 
     def quoted(text: str) -> str:
         # A backslash is an escape of labels, and of the quotation mark.
@@ -333,17 +368,59 @@ def write_dot(found: Findings, path: str | os.PathLike[str]) -> Path:
                 f'  n{parent} -> n{child} [support="{s:.6g}", label="{s:.0%}", '
                 f'penwidth="{0.5 + 2.5 * s:.2f}"];'
             )
-    return write_atomically(path, "\n".join([*lines, "}"]) + "\n")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+# Characters --------------------------------------------------------------------------------
+
+_SYMBOLS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # NEXUS takes letters of both cases for one
+
+
+def _nexus(found: Findings) -> Content:
+    """Return a NEXUS file: categories as characters with CHARSTATELABELS, and the trees.
+
+    A polymorphic cell is written as the set of its states, {01}. Columns with more than 36 states,
+    more than NEXUS has symbols for, are named in a comment and left out.
+    """
+    text = to_nexus(found.ids, found.parents, found.supports, found.days)
+    labels: list[str] = []
+    rows, left_out, most = ["" for _ in found.ids], list[str](), 1
+    for name, column in found.fields.items():
+        if column.states is None:
+            continue
+        levels = sorted({state for cell in column.states for state in cell})
+        if len(levels) > len(_SYMBOLS):
+            left_out.append(control_escaped(name).replace("]", ")").replace("[", "("))
+            continue
+        most = max(most, len(levels))
+        code = dict(zip(levels, _SYMBOLS, strict=False))
+        states = " ".join(quoted_name(level) for level in levels)
+        labels.append(f"    {len(labels) + 1} {quoted_name(name)}{' / ' if states else ''}{states}")
+        for record, cell in enumerate(column.states):
+            symbols = "".join(code[state] for state in cell) or "?"
+            rows[record] += symbols if len(symbols) == 1 else f"{{{symbols}}}"
+    if not labels:
+        return text
+    note = f"[left out, with more than 36 states: {', '.join(left_out)}]\n" if left_out else ""
+    matrix = "\n".join(
+        f"    {quoted_name(n)} {row}" for n, row in zip(found.ids, rows, strict=True)
+    )
+    block = (
+        f"begin characters;\n  dimensions nchar={len(labels)};\n"
+        f'  format datatype=standard symbols="{_SYMBOLS[:most]}" missing=? gap=-;\n'
+        "  charstatelabels\n" + ",\n".join(labels) + f";\n  matrix\n{matrix};\nend;\n"
+    )
+    head, trees = text.split("begin trees;", 1)
+    return f"{head}{note}{block}begin trees;{trees}"
 
 
 # Cells -------------------------------------------------------------------------------------
 
 
-def write_geff(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write the tree as a GEFF folder (zarr): nodes with t, place and name, edges with support."""
+def _geff(found: Findings) -> Content:
+    """Return what writes a GEFF folder (zarr): nodes with t, place, name; edges with support."""
     geff, networkx = _library("geff"), _library("networkx")
-    if found.dates is None or any(day is None for day in found.dates):
-        raise ValueError("GEFF needs a time for every record; this table lacks some or all dates")
+    days = _times(found, "GEFF", "time")
     axes = ["t"]
     places = found.places
     if places is not None and all(place is not None for place in places):
@@ -353,7 +430,7 @@ def write_geff(found: Findings, path: str | os.PathLike[str]) -> Path:
         place = (places[record] or ()) if places is not None and len(axes) > 1 else ()
         graph.add_node(
             record,
-            t=float(found.dates[record] or 0.0),
+            t=float(days[record]),
             **dict(zip(axes[1:], map(float, place), strict=False)),
             name=control_escaped(name),
             root_probability=float(found.root_probability[record]),
@@ -362,43 +439,58 @@ def write_geff(found: Findings, path: str | os.PathLike[str]) -> Path:
         if parent >= 0:
             graph.add_edge(parent, child, support=float(found.supports[child]))
     kinds = ["time", *["space"] * (len(axes) - 1)]
-
-    def write(folder: Path) -> None:
-        geff.write(graph, folder, axis_names=axes, axis_types=kinds)
-
-    return _whole(path, write)
+    return lambda folder: geff.write(graph, folder, axis_names=axes, axis_types=kinds)
 
 
-def write_ctc(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write res_track.txt of the Cell Tracking Challenge: label, begin, end, parent of each track.
+def _times(found: Findings, format: str, what: str) -> np.ndarray:
+    if found.days is None or np.isnan(found.days).any():
+        raise ValueError(
+            f"{format} needs a {what} for every record; this table lacks some or all dates"
+        )
+    return found.days
+
+
+def _ctc(found: Findings) -> Content:
+    """Return what writes a result of the Cell Tracking Challenge: res_track.txt and label images.
 
     Tracks are numbered from 1 in the order of the records; frames are whole numbers, from 0. A
-    track ends where its record does, or before its first child. Label images are not written.
+    track ends where its record does, and before its first child begins. Images (mask000.tif, …)
+    show each track at its place, moving straight to where it ended; without places there are none.
     """
-    if found.dates is None or any(day is None for day in found.dates):
-        raise ValueError("CTC needs a frame for every record; this table lacks some or all dates")
-    begin = np.array([float(day or 0.0) for day in found.dates])
-    if (begin != np.round(begin)).any():
+    days = _times(found, "CTC", "frame")
+    if (days != np.round(days)).any():
         raise ValueError("CTC needs whole frames; the dates of this table have fractions")
-    first = begin.min()
-    ends = np.full(len(begin), np.inf)
-    for child, parent in enumerate(found.parents):
-        if parent >= 0:
-            ends[parent] = min(ends[parent], begin[child] - 1)
-    ends = np.where(np.isinf(ends), begin, ends)
+    begin = (days - days.min()).astype(np.intp)
+    parents = np.asarray(found.parents, dtype=np.intp)
+    child = np.flatnonzero(parents >= 0)
+    before = np.full(len(begin), np.iinfo(np.intp).max)
+    np.minimum.at(before, parents[child], begin[child] - 1)
+    if (before < begin).any():
+        name = found.ids[int(np.flatnonzero(before < begin)[0])]
+        raise ValueError(
+            f"CTC needs children that begin after their parent; a child of {name[:60]!r} begins in "
+            "its first frame or earlier"
+        )
+    ends = np.where(before == np.iinfo(np.intp).max, begin, before)
     if found.ends is not None:
-        known = np.array([np.nan if end is None else end for end in found.ends])
-        ends = np.where(np.isnan(known), ends, np.floor(known))
-    ends = np.maximum(ends, begin)
-    lines = [
-        f"{record + 1} {int(begin[record] - first)} {int(ends[record] - first)} {parent + 1}"
-        for record, parent in enumerate(found.parents)
-    ]
-    return write_atomically(path, "\n".join(lines) + "\n")
+        known = np.floor(np.array(found.ends, dtype=np.float64) - days.min())
+        ends = np.where(np.isnan(known), ends, np.clip(known, begin, before)).astype(np.intp)
+    rows = zip(begin.tolist(), ends.tolist(), (parents + 1).tolist(), strict=True)
+    lines = [f"{label} {b} {e} {parent}\n" for label, (b, e, parent) in enumerate(rows, start=1)]
+
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "res_track.txt").write_text("".join(lines), encoding="ascii", newline="")
+        if found.places is not None and None not in found.places:
+            start = np.array(found.places)
+            stop = start if found.end_places is None else np.array(found.end_places)
+            write_masks(folder, begin, ends, start, stop)
+
+    return write
 
 
-def write_treedata(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write an h5td file for TreeData and scverse: records in obs, a tree for each root in obst.
+def _treedata(found: Findings) -> Content:
+    """Return what writes an h5td file for TreeData: records in obs, a tree for each root in obst.
 
     Supports of all candidates are in obsp["support"] [child, parent].
     """
@@ -434,7 +526,7 @@ def write_treedata(found: Findings, path: str | os.PathLike[str]) -> Path:
         alignment="nodes",
         label=None,
     )
-    return _whole(path, lambda temporary: data.write_h5td(temporary))
+    return lambda path: data.write_h5td(path)
 
 
 def _frame_column(cells: Sequence[Any]) -> Any:
@@ -443,10 +535,11 @@ def _frame_column(cells: Sequence[Any]) -> Any:
     return np.array(["" if cell is None else control_escaped(str(cell)) for cell in cells], object)
 
 
-def write_arviz(found: Findings, path: str | os.PathLike[str]) -> Path:
-    """Write draws as netCDF for ArviZ: parameters, and trees: posterior["parent"], −1 for roots.
+def _arviz(found: Findings) -> Content:
+    """Return what writes draws as netCDF for ArviZ: parameters, and posterior["parent"].
 
-    One chain; draws are independent, and a tree is not of the parameters with its number.
+    One chain; draws are independent, and a tree is not of the parameters with its number. Roots
+    have the parent −1.
     """
     arviz = _library("arviz")
     if found.draws is None:
@@ -464,7 +557,7 @@ def write_arviz(found: Findings, path: str | os.PathLike[str]) -> Path:
         dims={"parent": ["record"]},
         attrs={"title": found.title, "support": "share of draws with that parent"},
     )
-    return _whole(path, lambda temporary: data.to_netcdf(str(temporary)))
+    return lambda path: data.to_netcdf(str(path))
 
 
 # All of them -------------------------------------------------------------------------------
@@ -474,29 +567,61 @@ class Format(NamedTuple):
     """One format: what is written, by what, and what the path is called by default."""
 
     what: str
-    write: Callable[[Findings, str | os.PathLike[str]], Path]
+    content: Callable[[Findings], Content]
     name: str
     folder: bool = False
     needs: str = ""  # a library, an extra of the same name
 
+    def write(self, found: Findings, path: str | os.PathLike[str]) -> Path:
+        """Write the findings whole or not at all; what is there already is not replaced."""
+        target = Path(path)
+        if target.exists():
+            raise FileExistsError(
+                f"{str(target)!r} is there already; name another, or move it away"
+            )
+        content = self.content(found)
+        stage = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
+        try:
+            _put(content, stage / target.name)
+            (stage / target.name).rename(target)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+        return target
+
+
+def _put(content: Content, path: Path) -> None:
+    if isinstance(content, str):
+        path.write_text(content, encoding="utf-8", errors="backslashreplace", newline="")
+    elif isinstance(content, Mapping):
+        path.mkdir()
+        for name, text in content.items():
+            _put(text, path / name)
+    else:
+        content(path)
+
 
 FORMATS: dict[str, Format] = {
-    "auspice": Format("Auspice v2 JSON, for Nextstrain", write_auspice, "auspice.json"),
-    "microreact": Format("Microreact project", write_microreact, "lineage.microreact"),
+    "auspice": Format("Auspice v2 JSON, for Nextstrain", _auspice, "auspice.json"),
+    "microreact": Format("Microreact project", _microreact, "lineage.microreact"),
     "microbetrace": Format(
-        "CSV and GraphML for MicrobeTrace", write_microbetrace, "microbetrace", folder=True
+        "CSV and GraphML for MicrobeTrace", _microbetrace, "microbetrace", folder=True
     ),
     "epicontacts": Format(
-        "line list and contacts, for epicontacts", write_epicontacts, "epicontacts", folder=True
+        "line list and contacts, for epicontacts", _epicontacts, "epicontacts", folder=True
     ),
-    "dot": Format("Graphviz", write_dot, "lineage.dot"),
-    "geff": Format("GEFF, graphs of cells", write_geff, "lineage.geff", folder=True, needs="geff"),
-    "ctc": Format("tracks of the Cell Tracking Challenge", write_ctc, "res_track.txt"),
-    "treedata": Format(
-        "TreeData (h5td), for scverse", write_treedata, "lineage.h5td", needs="treedata"
-    ),
-    "arviz": Format("draws as netCDF, for ArviZ", write_arviz, "draws.nc", needs="arviz"),
+    "dot": Format("Graphviz", _dot, "lineage.dot"),
+    "nexus": Format("characters and trees, for Mesquite and others", _nexus, "lineage.nex"),
+    "geff": Format("GEFF, graphs of cells", _geff, "lineage.geff", folder=True, needs="geff"),
+    "ctc": Format("tracks of the Cell Tracking Challenge", _ctc, "01_RES", folder=True),
+    "treedata": Format("TreeData (h5td), for scverse", _treedata, "lineage.h5td", needs="treedata"),
+    "arviz": Format("draws as netCDF, for ArviZ", _arviz, "draws.nc", needs="arviz"),
 }
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _library(name: str) -> Any:
@@ -523,13 +648,12 @@ def _unique(names: Sequence[str] | Mapping[str, Any], changed: Callable[[str], s
     return found
 
 
-def _write_json(path: str | os.PathLike[str], content: Any) -> Path:
-    """Write JSON whole or not at all; trees may be deeper than Python's stack allows."""
-    text = "".join(_json(content))
-    return write_atomically(path, text + "\n")
+def _json(content: Any) -> str:
+    """Return JSON; trees may be deeper than Python's stack allows."""
+    return "".join(_pieces(content)) + "\n"
 
 
-def _json(content: Any) -> Iterator[str]:
+def _pieces(content: Any) -> Iterator[str]:
     stack: list[Any] = [content]
     while stack:
         item = stack.pop()
@@ -551,28 +675,3 @@ def _json(content: Any) -> Iterator[str]:
 
 class _Raw(str):
     """Text that is JSON already."""
-
-
-def _write_folder(path: str | os.PathLike[str], texts: Mapping[str, str]) -> Path:
-    def write(folder: Path) -> None:
-        folder.mkdir()
-        for name, text in texts.items():
-            (folder / name).write_text(
-                text, encoding="utf-8", errors="backslashreplace", newline=""
-            )
-
-    return _whole(path, write)
-
-
-def _whole(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> Path:
-    """Let a file or folder appear whole or not at all; what is there already is not replaced."""
-    target = Path(path)
-    if target.exists():
-        raise FileExistsError(f"{str(target)!r} is there already; name another, or move it away")
-    stage = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
-    try:
-        write(stage / target.name)
-        (stage / target.name).rename(target)
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
-    return target

@@ -13,23 +13,27 @@ from pathlib import Path
 from typing import Any
 
 from outtrees.errors import MissingExtraError, RecordsError
+from outtrees.io.masks import read_centres
 from outtrees.io.tables import Table
 from outtrees.records.column import shown
 
+TRACKS = ("res_track.txt", "man_track.txt")  # of the Cell Tracking Challenge
 MOST_BYTES = 2**30  # of a file that is read
 _TRACK = re.compile(r"\s*(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s*")
 
 
 def read_ctc(path: str | os.PathLike[str]) -> Table:
-    """Return the tracks of a CTC file (res_track.txt, man_track.txt): track, begin, end, parent.
+    """Return the tracks of a CTC file or folder: track, begin, end, parent, and places.
 
-    The columns fit `outtrees ancestry --id track --date begin --until end`; parents that the file
-    names are in `parent`, empty for tracks without one.
+    Of a folder with label images (mask000.tif, man_track000.tif, …), x, y and perhaps z are the
+    centre of each track in its first frame, x_end, … in its last. The columns fit
+    `outtrees ancestry --id track --date begin --until end`; parents that the file names are in
+    `parent`, empty for tracks without one.
 
     Parameters
     ----------
     path : path
-        The file: four whole numbers a line.
+        res_track.txt or man_track.txt, four whole numbers a line, or the folder with it.
 
     Returns
     -------
@@ -54,6 +58,9 @@ def read_ctc(path: str | os.PathLike[str]) -> Table:
     2          5    9  1
     """
     rows: list[tuple[int, ...]] = []
+    folder = Path(path) if Path(path).is_dir() else None
+    if folder is not None:
+        path = next((folder / name for name in TRACKS if (folder / name).is_file()), folder)
     for number, line in enumerate(_text(path).splitlines(), start=1):
         if not line.strip():
             continue
@@ -74,14 +81,28 @@ def read_ctc(path: str | os.PathLike[str]) -> Table:
             raise RecordsError(
                 f"{shown(path)}: track {label} has the parent {parent}, which is none"
             )
-    return Table(
-        {
-            "track": [str(row[0]) for row in rows],
-            "begin": [row[1] for row in rows],
-            "end": [row[2] for row in rows],
-            "parent": [str(row[3]) if row[3] else "" for row in rows],
-        }
-    )
+    columns: dict[str, list[Any]] = {
+        "track": [str(row[0]) for row in rows],
+        "begin": [row[1] for row in rows],
+        "end": [row[2] for row in rows],
+        "parent": [str(row[3]) if row[3] else "" for row in rows],
+    }
+    return Table(columns if folder is None else columns | _places(folder, rows))
+
+
+def _places(folder: Path, rows: list[tuple[int, ...]]) -> dict[str, list[Any]]:
+    """Return where label images show the tracks in their first frame and in their last."""
+    wanted: dict[int, list[int]] = {}
+    for label, *frames, _ in rows:
+        for frame in set(frames):
+            wanted.setdefault(frame, []).append(label)
+    seen = {(frame, label): centre for frame, label, centre in read_centres(folder, wanted)}
+    columns: dict[str, list[Any]] = {}
+    for axis, name in enumerate("xyz"[: max(map(len, seen.values()), default=0)]):
+        for suffix, when in (("", 1), ("_end", 2)):
+            centres = [seen.get((row[when], row[0]), ()) for row in rows]
+            columns[name + suffix] = [c[axis] if axis < len(c) else None for c in centres]
+    return columns
 
 
 def read_geff(path: str | os.PathLike[str]) -> Table:

@@ -6,11 +6,11 @@ Every function takes identities and parents, −1 at roots, of which there may b
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -172,6 +172,7 @@ def to_newick(
     dates: ArrayLike | None = None,  # (T,)
     *,
     leaves: bool = False,
+    bare: bool = False,
 ) -> str:
     """Return the tree as Newick text, a line for each root.
 
@@ -192,6 +193,9 @@ def to_newick(
     leaves : bool
         Whether internal nodes stay unnamed and hold their record as a leaf at distance 0, for
         tools that only look for names at leaves.
+    bare : bool
+        Whether names are written as they are, for tools that know no quotation marks; the names
+        must then be without signs of Newick.
 
     Returns
     -------
@@ -212,7 +216,8 @@ def to_newick(
     c;
     """
     tree = check_tree(ids, parents, supports, dates)
-    return "\n".join(_newick(tree, root, leaves) for root in tree.roots) + "\n"
+    quoted = str if bare else quoted_name
+    return "\n".join(_newick(tree, root, leaves, quoted) for root in tree.roots) + "\n"
 
 
 def to_nexus(
@@ -299,7 +304,7 @@ def control_escaped(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def _newick(tree: Tree, root: int, leaves: bool) -> str:
+def _newick(tree: Tree, root: int, leaves: bool, quoted: Callable[[str], str] = quoted_name) -> str:
     pieces: list[str] = []
     stack: list[int | str] = [root]  # text, or a record whose subtree is to come
     while stack:
@@ -309,16 +314,16 @@ def _newick(tree: Tree, root: int, leaves: bool) -> str:
             continue
         children = tree.children[item]
         if not children:
-            pieces.append(quoted_name(tree.ids[item]) + _annotation(tree, item))
+            pieces.append(quoted(tree.ids[item]) + _annotation(tree, item))
             continue
-        name = "" if leaves else quoted_name(tree.ids[item])
+        name = "" if leaves else quoted(tree.ids[item])
         pieces.append("(")
         stack.append(f"){name}{_annotation(tree, item)}")
         for child in reversed(children):
             stack += [child, ","]
         stack.pop()  # no comma before the first
         if leaves:
-            stack.append(f"{quoted_name(tree.ids[item])}:0,")
+            stack.append(f"{quoted(tree.ids[item])}:0,")
     return "".join(pieces) + ";"
 
 
@@ -336,6 +341,9 @@ def to_graphml(
     parents: ArrayLike,  # (T,)
     supports: ArrayLike | None = None,  # (T,)
     dates: ArrayLike | None = None,  # (T,)
+    *,
+    name: str = "name",
+    distances: bool = False,
 ) -> str:
     """Return the tree as GraphML text: edges from parent to child with `support` and `length`.
 
@@ -352,6 +360,10 @@ def to_graphml(
         Of each record's parent.
     dates : array of shape (T,), optional
         From which lengths of edges follow.
+    name : str
+        What the name of a node is called.
+    distances : bool
+        Whether edges have a `distance`, 1 − support, besides.
 
     Returns
     -------
@@ -368,20 +380,23 @@ def to_graphml(
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
-        '  <key id="name" for="node" attr.name="name" attr.type="string"/>',
+        f'  <key id="name" for="node" attr.name={quoteattr(name)} attr.type="string"/>',
         '  <key id="date" for="node" attr.name="date" attr.type="double"/>',
         '  <key id="r" for="node" attr.name="support" attr.type="double"/>',
         '  <key id="s" for="edge" attr.name="support" attr.type="double"/>',
         '  <key id="l" for="edge" attr.name="length" attr.type="double"/>',
+        *(['  <key id="d" for="edge" attr.name="distance" attr.type="double"/>'] * distances),
         '  <graph id="tree" edgedefault="directed">',
     ]
-    for record, name in enumerate(tree.ids):
-        data = f'<data key="name">{_xml(name)}</data>'
+    for record, text in enumerate(tree.ids):
+        data = f'<data key="name">{_xml(text)}</data>'
         data += _data("date", _date(tree, record)) + _data("r", tree.support[record])
         lines.append(f'    <node id="n{record}">{data}</node>')
     for child, parent in enumerate(tree.parents.tolist()):
         if parent >= 0:
-            data = _data("s", tree.support[child]) + _data("l", tree.lengths[child])
+            support = tree.support[child]
+            data = _data("s", support) + _data("l", tree.lengths[child])
+            data += _data("d", None if support is None or not distances else 1 - support)
             lines.append(f'    <edge source="n{parent}" target="n{child}">{data}</edge>')
     return "\n".join([*lines, "  </graph>", "</graphml>"]) + "\n"
 

@@ -101,6 +101,18 @@ class Column:
         """The number of records of which nothing is known here."""
         return int(self.missing.sum())
 
+    @property
+    def states(self) -> list[tuple[str, ...]]:
+        """The states of each cell of a category, (T,): several if it is polymorphic.
+
+        A cell without a code whose text is not empty holds several, with " / " between.
+        """
+        levels = self.levels or ()
+        return [
+            tuple(filter(None, text.split(" / "))) if value != value else (levels[int(value)],)
+            for value, text in zip(self.values[:, 0].tolist(), self.text, strict=True)
+        ]
+
     def take(self, rows: Any) -> Self:
         """Return the column of these records only; the levels stay.
 

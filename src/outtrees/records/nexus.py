@@ -106,16 +106,22 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
 
 
 def _without_comments(text: str) -> str:
-    """Return the text with a blank for each [comment]; one that is not closed stays.
+    """Return the text with a blank for each [comment] outside 'words'; an open one stays.
 
     Not a regular expression: it would look for the end of the file from every open bracket.
     """
     parts = []
-    at = 0
-    while (opened := text.find("[", at)) >= 0 and (closed := text.find("]", opened)) >= 0:
-        parts += [text[at:opened], " "]
+    begun = at = 0
+    while (opened := text.find("[", at)) >= 0:
+        quote = text.find("'", at, opened)
+        closed = text.find("]" if quote < 0 else "'", (opened if quote < 0 else quote) + 1)
+        if closed < 0:
+            break
+        if quote < 0:
+            parts += [text[begun:opened], " "]
+            begun = closed + 1
         at = closed + 1
-    return "".join([*parts, text[at:]])
+    return "".join([*parts, text[begun:]])
 
 
 def _read(dendropy: Any, text: str) -> Any:
