@@ -60,7 +60,7 @@ def test_objectives_never_fall_and_the_fit_says_whether_it_converged(found):
     assert found.converged_
     assert found.n_iter_ < len(found.objectives_)  # values after each evaluation
     assert found.objectives_[-1] == max(found.objectives_)
-    with pytest.warns(UserWarning, match="had not converged after 1 iterations; raise max_iter"):
+    with pytest.warns(UserWarning, match="had not converged after 1 iteration; raise max_iter"):
         short = Ancestry(id="id", kinds=KINDS, max_iter=1, tol=0.0, transmission=False).fit(
             mixed_table(8)
         )

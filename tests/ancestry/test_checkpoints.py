@@ -40,7 +40,7 @@ def run(*arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:the fit had not converged")
+@pytest.mark.filterwarnings("ignore:The fit had not converged")
 @pytest.mark.parametrize("way", ["dense", "knn"])
 def test_a_killed_process_goes_on(tmp_path, way):
     outbreak = make_outbreak(18, random_state=3)

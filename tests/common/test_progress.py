@@ -6,6 +6,7 @@ import pytest
 
 from outtrees import OutTreeDensity, show_progress
 from outtrees._common import progress
+from outtrees.cli.screen import running
 from outtrees.datasets import make_spiral
 
 
@@ -56,3 +57,22 @@ def test_fits_tell_their_steps(impatient, capsys):
     while "OutTreeDensity: 0 s, log posterior" not in told:
         OutTreeDensity("mixture", n_components=3, random_state=0).fit(make_spiral(60))
         told += capsys.readouterr().err
+
+
+def test_a_command_prints_lines_at_even_intervals(impatient, capsys):
+    """Where stderr is no terminal, as in a log or a notebook's shell."""
+    begin, text = time.monotonic(), ""
+    with running("ancestry", {"quiet": False, "as_json": True}):
+        progress.note("candidate parents")
+        while text.count("\n") < 8:
+            time.sleep(0.01)
+            text += capsys.readouterr().err
+    assert set(text.splitlines()) == {"outtrees ancestry: 0 s, candidate parents"}
+    # Intervals that double would reach 0.02 · 2⁷ = 2.6 s by the eighth line.
+    assert time.monotonic() - begin < 2.0
+
+
+def test_a_server_prints_no_lines(impatient, capsys):
+    with running("app", {"quiet": False, "as_json": True}, ends=False):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""

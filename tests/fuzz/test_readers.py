@@ -29,7 +29,7 @@ from outtrees.cli import main
 from outtrees.cli.app import Server, Session
 from outtrees.cli.errors import CommandError, sound_model
 from outtrees.cli.group import COMMANDS
-from outtrees.cli.show import told
+from outtrees.cli.show import sentences
 from outtrees.errors import ModelFileError, RecordsError
 from outtrees.io import load, save, to_csv, to_graphml, to_newick, to_nexus
 from outtrees.records import read_records
@@ -232,7 +232,7 @@ def test_forged_models(changes):
         found = load(path, max_bytes=max_bytes)
         refused = (CommandError, ValueError, OSError, MemoryError)
         with contextlib.suppress(*refused), sound_model(path, found):
-            told(found)
+            sentences(found)
 
     reads("x.safetensors", data[: begin.start(1)] + digest + data[begin.end(1) :], shown)
 

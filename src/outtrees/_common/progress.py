@@ -21,11 +21,14 @@ _LONGEST_GAP = 60.0  # seconds between two lines
 
 
 class _Watch:
-    """Prints how long something takes and what it does: after 5, 10, 20, 40, 80, 140, … seconds."""
+    """Prints how long something takes and what it does: after 5, 10, 20, 40, 80, 140, … seconds.
 
-    def __init__(self, what: str, first: float) -> None:
+    Or every 5 seconds, if it is `steady`.
+    """
+
+    def __init__(self, what: str, first: float, steady: bool) -> None:
         self.note = ""
-        self._what, self._first = what, first
+        self._what, self._first, self._steady = what, first, steady
         self._begin = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -37,7 +40,7 @@ class _Watch:
             passed = time.monotonic() - self._begin
             said = f", {self.note}" if self.note else ""
             print(f"{self._what}: {passed:.0f} s{said}", file=sys.stderr, flush=True)
-            gap = min(passed, _LONGEST_GAP)
+            gap = self._first if self._steady else min(passed, _LONGEST_GAP)
 
     def end(self) -> None:
         self._over.set()
@@ -48,18 +51,20 @@ _silenced = 0
 
 
 @contextmanager
-def under_way(what: str) -> Iterator[None]:
-    """Tell whoever waits inside how long it takes; of nested ones the outermost tells.
+def under_way(what: str, *, steady: bool = False) -> Iterator[None]:
+    """Print now and then how long the block has taken; of nested blocks the outermost prints.
 
     Nothing is printed in the first five seconds (20 where stderr is neither a terminal nor that of
-    a notebook), by workers of other processes, where `silenced`, or if OUTTREES_QUIET is set.
+    a notebook, unless `steady`), by workers of other processes, where `silenced`, or if
+    OUTTREES_QUIET is set. A steady one prints every five seconds.
     """
     global _watch
     worker = multiprocessing.current_process().name != "MainProcess"
     if _watch is not None or _silenced or worker or os.environ.get(QUIET):
         yield
         return
-    _watch = _Watch(what, _AT_ONCE if _is_looked_at() else _ELSEWHERE)
+    first = _AT_ONCE if steady or _is_looked_at() else _ELSEWHERE
+    _watch = _Watch(what, first, steady)
     try:
         yield
     finally:
@@ -70,7 +75,7 @@ def under_way(what: str) -> Iterator[None]:
 def shows_progress(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], R]:
-    """Make a method of an estimator tell how long it takes, under the name of its class.
+    """Make a method of an estimator print how long it takes, under the name of its class.
 
     It adds a frame between a method and its caller: `stacklevel` of warnings counts it.
     """

@@ -477,11 +477,7 @@ class Ancestry(BaseEstimator):
         self.warnings_ = [plan.why] * bool(plan.why) + report.fit_warnings(self.fitted, facts)
         self.warnings_ += [*draw_warnings(self.fitted), *met.notes]
         if not main.converged:
-            warnings.warn(
-                f"the fit had not converged after {self.max_iter} iterations; raise max_iter",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            warnings.warn(report.not_converged(main.n_iter), ConvergenceWarning, stacklevel=3)
         return self
 
     def _learned(

@@ -296,13 +296,18 @@ def _about_left_out(facts: FitFacts) -> Iterator[str]:
         )
 
 
+def not_converged(n_iter: int) -> Message:
+    """Return the warning of a fit that ended too early."""
+    return Message(
+        f"The fit had not converged after {counted(n_iter, 'iteration')}; raise ",
+        Option("max_iter"),
+        ".",
+    )
+
+
 def _about_the_fit(facts: FitFacts) -> Iterator[str]:
     if not facts.converged:
-        yield Message(
-            f"The fit had not converged after {facts.n_iter} iterations; raise ",
-            Option("max_iter"),
-            ".",
-        )
+        yield not_converged(facts.n_iter)
     if facts.dropped is not None and facts.dropped.mean > MUCH_DROPPED:
         yield Message(
             f"Parents that are no candidates hold {facts.dropped.mean:.1%} of the "

@@ -702,8 +702,22 @@ def writers(
     if found.spread is not None:
         files |= {name: csv_writer(table) for name, table in zip(SPREAD, found.spread, strict=True)}
     files |= model_writer(screen, model)
-    files[REPORT] = lambda path: model.report(path, _command_line(), found.spread)
+    files[REPORT] = lambda path: _write_report(path, model, found)
     return files
+
+
+def _write_report(path: Path, model: Any, found: Found) -> None:
+    """Write the report, with options as they are typed."""
+    from dataclasses import replace
+
+    from outtrees.views.report import write_report
+
+    data = model.report_data(_command_line(), found.spread)
+    typed = {
+        "parameters": list(map(told, data.parameters)),
+        "warnings": list(map(told, data.warnings)),
+    }
+    write_report(replace(data, **typed), path)
 
 
 def _command_line() -> str:

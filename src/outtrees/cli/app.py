@@ -84,7 +84,7 @@ def command(**options: Any) -> None:
     Nothing leaves the machine and nobody else can reach the page. Stop it with Ctrl-C, or by the
     button on the page: all files that were dropped or made go with it, so save the results first.
     """
-    with running("app", options) as screen:
+    with running("app", options, ends=False) as screen:
         folder = Path(tempfile.mkdtemp(prefix="outtrees-app-"))
         session = Session(folder, options["max_bytes"])
         try:

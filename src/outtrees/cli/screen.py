@@ -8,13 +8,13 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from numbers import Integral, Real
 from typing import Any
 
 import click
 
-from outtrees._common.progress import silenced
+from outtrees._common.progress import silenced, under_way
 from outtrees.cli.errors import flat, told
 from outtrees.errors import message_of
 
@@ -208,8 +208,8 @@ class Screen:
 
 
 @contextmanager
-def running(command: str, options: Mapping[str, Any]) -> Iterator[Screen]:
-    """Yield the screen; limit the cores, tell warnings, print the summary at the end."""
+def running(command: str, options: Mapping[str, Any], *, ends: bool = True) -> Iterator[Screen]:
+    """Yield the screen; limit the cores, print warnings, and lines of progress if it `ends`."""
     from outtrees import __version__
 
     screen = Screen(options["quiet"], options["as_json"])
@@ -217,7 +217,10 @@ def running(command: str, options: Mapping[str, Any]) -> Iterator[Screen]:
         os.environ["OUTTREES_QUIET"] = "1"  # heeded by outtrees._common.progress
         os.environ["OUTTREES_COMPILE_QUIETLY"] = "1"  # heeded by outtrees._common.compiled
     screen.summary.update({"command": command, "version": __version__, "seed": options.get("seed")})
-    with screen.warnings_told(), _cores(options.get("jobs")):
+    lines: AbstractContextManager[None] = nullcontext()
+    if ends and not sys.stderr.isatty():  # where no bar can be shown
+        lines = under_way(f"outtrees {command}", steady=True)
+    with screen.warnings_told(), _cores(options.get("jobs")), lines:
         yield screen
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from outtrees.cli.errors import CommandError, flat, sound_model
+from outtrees.cli.errors import CommandError, flat, sound_model, told
 from outtrees.cli.options import Size, common_options
 from outtrees.cli.results import MODEL
 from outtrees.cli.screen import Screen, running
@@ -68,20 +68,20 @@ def _of_model(screen: Screen, path: Path, max_bytes: int) -> list[str]:
     model = load(path, max_bytes=max_bytes)
     screen.summary["model"] = type(model).__name__
     with sound_model(path, model):
-        return told(model)
+        return sentences(model)
 
 
-def told(model: Any) -> list[str]:
+def sentences(model: Any) -> list[str]:
     """Return sentences about a model, one a line."""
     lines = [f"{type(model).__name__}, {_settings(model)}"]
     lines += _columns(model)
     if hasattr(model, "describe"):
         described = model.describe()
-        lines += [described] if isinstance(described, str) else list(described)
+        lines += [described] if isinstance(described, str) else list(map(told, described))
     else:
         lines += _fit(model)
     for warning in getattr(model, "warnings_", ()):
-        lines.append(f"warning: {warning}")
+        lines.append(f"warning: {told(warning)}")
     return [flat(part) for line in lines for part in line.splitlines()]
 
 

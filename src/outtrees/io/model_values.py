@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from outtrees._common.files import size_text
-from outtrees.errors import Message, ModelFileError
+from outtrees.errors import Message, ModelFileError, Option
 from outtrees.io.model_classes import (
     ALSO_FITTED,
     FORMER,
@@ -42,8 +42,9 @@ class Encoder:
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
-        if kind is Message:  # of a warning only its text is kept
-            return str(value)
+        if kind is Message:
+            parts = [self._part(part, where, depth) for part in value.parts]
+            return {"kind": "message", "parts": parts}
         if kind is float:
             return value if np.isfinite(value) else {"kind": "float", "value": repr(value)}
         if kind is np.ndarray:
@@ -70,6 +71,13 @@ class Encoder:
             state = self.encode(value.get_state(legacy=False), where, depth + 1)
             return {"kind": "random_state", "state": state}
         return self._object(value, where, depth)
+
+    def _part(self, part: str | Option, where: str, depth: int) -> Any:
+        """Return a part of a message: a text, or an option, whose value may be left open."""
+        if not isinstance(part, Option):
+            return part
+        open_ = {} if part.value is ... else {"value": self.encode(part.value, where, depth + 1)}
+        return {"kind": "option", "name": part.name, **open_}
 
     def _at(self, value: Any, where: str, key: Any, depth: int) -> Any:
         return self.encode(value, f"{where}[{str(key)[:40]!r}]", depth + 1)
@@ -176,6 +184,13 @@ class Decoder:
 
     def _make_float(self, node: dict[str, Any], where: str, depth: int) -> float:
         return {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}[node["value"]]
+
+    def _make_message(self, node: dict[str, Any], where: str, depth: int) -> Message:
+        return Message(*self.decode(self._list(node["parts"]), where, depth))
+
+    def _make_option(self, node: dict[str, Any], where: str, depth: int) -> Option:
+        value = self.decode(node["value"], where, depth) if "value" in node else ...
+        return Option(str(node["name"]), value)
 
     def _make_tuple(self, node: dict[str, Any], where: str, depth: int) -> tuple[Any, ...]:
         return tuple(self.decode(self._list(node["items"]), where, depth))
