@@ -48,15 +48,17 @@ def test_seeds_beyond_32_bits(refused):
 @pytest.mark.parametrize(
     ("trouble", "code"), [(KeyboardInterrupt(), 130), (OSError(28, "No space left on device"), 3)]
 )
-@pytest.mark.parametrize("file", ["to_graphml", "report"])
+@pytest.mark.parametrize(
+    "writer", ["outtrees.ancestry.Ancestry.to_graphml", "outtrees.views.report.write_report"]
+)
 def test_an_interrupted_write_of_results_leaves_nothing(
-    ancestry, tmp_path, monkeypatch, trouble, code, file
+    ancestry, tmp_path, monkeypatch, trouble, code, writer
 ):
-    def broken(self, path, *_, **__):
+    def broken(found, path, *_, **__):
         path.write_text("half")
         raise trouble
 
-    monkeypatch.setattr(f"outtrees.ancestry.Ancestry.{file}", broken)
+    monkeypatch.setattr(writer, broken)
     before = names(tmp_path)
     result = ancestry("--out", tmp_path / "results")
     assert result.exit_code == code, result.output
