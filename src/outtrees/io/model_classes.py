@@ -14,7 +14,7 @@ from typing import Any
 
 # Name in the file → module. Only what stands here is ever imported for a file.
 CLASSES: dict[str, str] = {
-    "BernoulliMutation": "outtrees.models.count",
+    "BernoulliMutation": "outtrees.models.category",
     "CategoricalMutation": "outtrees.models.category",
     "CloudsMutation": "outtrees.models.clouds",
     "ColumnMutation": "outtrees.models.column",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from outtrees.models.base import Mutation
-from outtrees.models.category import CategoricalMutation
+from outtrees.models.category import BernoulliMutation, CategoricalMutation
 from outtrees.models.clouds import CloudsMutation
 from outtrees.models.column import ColumnMutation
-from outtrees.models.count import BernoulliMutation, PoissonMutation
+from outtrees.models.count import PoissonMutation
 from outtrees.models.kernel import KernelMutation
 from outtrees.models.mixture import MixtureMutation
 from outtrees.models.normal import GaussianMutation

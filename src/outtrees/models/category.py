@@ -9,6 +9,7 @@ labels (`outtrees.labels.model`).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
@@ -22,6 +23,7 @@ from outtrees._common.arguments import check_number, check_option
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
 from outtrees.models.column import CellPairs, ShareKernel
+from outtrees.models.count import SHARES, log_dot
 from outtrees.models.edges import Ints
 from outtrees.models.posterior import Posterior
 from outtrees.models.quick import Match
@@ -75,6 +77,9 @@ def coded(
     return np.where(missing, len(levels), code), unknown
 
 
+_FEW = 12  # values of a column, up to which a product of matrices is faster than looking up
+
+
 def looked_up(
     tables: Iterable[Array],  # one (C_d + 1, C_d + 1) for each column, the last for missing cells
     children: NDArray[np.intp],  # (n, D) codes
@@ -82,9 +87,14 @@ def looked_up(
 ) -> Array:
     """Return the sums over columns of the tables' entries, for all pairs (n, m)."""
     result = np.zeros((len(children), len(parents)))
+    ones, values = [], []
     for d, table in enumerate(tables):
-        result += np.take(table[children[:, d]], parents[:, d], axis=1)
-    return result
+        if len(table) > _FEW:
+            result += np.take(table[children[:, d]], parents[:, d], axis=1)
+        else:
+            ones.append(np.eye(len(table))[children[:, d]])
+            values.append(table[:, parents[:, d]].T)
+    return result + log_dot(np.hstack(ones), np.hstack(values)) if ones else result
 
 
 def pair_counts(
@@ -98,9 +108,68 @@ def pair_counts(
     return np.asarray(one[child].T @ (weights @ one[parent]))
 
 
-# Records of each class that the shares and rates of all are worth: columns are taken as
-# independent, and many of them would make a few records speak too loudly.
-SHARES = 8.0
+def log_table(
+    logs: Array,  # (2,) of keeping a value and drawing it afresh, or (C, C) of a whole matrix
+    marginal: Array,  # (C,)
+) -> Array:
+    """Return log-weights of pairs of values [child, parent], (C + 1, C + 1), missing cells last.
+
+    An unknown child weighs nothing. An unknown parent is one of the marginal's values, whether the
+    child kept it or not; `logs` may be expectations, whose exponentials sum to less than one.
+
+    Examples
+    --------
+    >>> np.exp(log_table(np.log([0.5, 0.5]), np.array([0.5, 0.5])))
+    array([[0.75, 0.25, 0.5 ],
+           [0.25, 0.75, 0.5 ],
+           [1.  , 1.  , 1.  ]])
+    """
+    C, log_marginal = len(marginal), _log(marginal)
+    table = np.zeros((C + 1, C + 1))
+    if logs.ndim == 1:
+        kept, fresh = logs[0], logs[1] + log_marginal
+        table[:C, :C] = fresh[:, None]
+        table[np.arange(C), np.arange(C)] = np.logaddexp(kept, fresh)
+        table[:C, C] = log_marginal + np.logaddexp(*logs)
+    else:
+        table[:C, :C] = logs
+        table[:C, C] = logsumexp(log_marginal + logs, axis=1)
+    return table
+
+
+def completed_counts(
+    counts: Array,  # (C + 1, C + 1) of pairs of values, missing cells last
+    logs: Array,  # as in `log_table`
+    marginal: Array,  # (C,)
+) -> Array:
+    """Return the expected numbers of kept and of fresh values (2,), or of pairs of values (C, C).
+
+    What is hidden is shared out: whether equal values were kept, and the value of an unknown
+    parent.
+
+    Examples
+    --------
+    >>> counts = np.array([[4.0, 1.0, 2.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    >>> completed_counts(counts, np.log([0.5, 0.5]), np.array([0.5, 0.5])).round(3)
+    array([3.667, 3.333])
+    """
+    known, unknown = counts[:-1, :-1], counts[:-1, -1]
+    log_marginal = _log(marginal)
+    if logs.ndim == 1:
+        kept = np.diag(known) * _share(logs[0], np.logaddexp(logs[0], logs[1] + log_marginal))
+        total = float(kept.sum() + unknown.sum() * _share(logs[0], np.logaddexp(*logs)))
+        return np.array([total, float(known.sum() + unknown.sum()) - total])
+    joint = log_marginal + logs
+    return known + unknown[:, None] * _share(joint, logsumexp(joint, axis=1, keepdims=True))
+
+
+def _log(values: Any) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def _share(log_part: Any, log_whole: Any) -> Array:
+    return np.exp(log_part - np.where(np.isneginf(log_whole), 0.0, log_whole))
 
 
 def shares_by_class(
@@ -121,8 +190,227 @@ def shares_by_class(
 # Rows of categories ------------------------------------------------------------------------
 
 
+class TableMutation(Mutation):
+    """Columns with few values, each with a matrix p(child's value | parent's), sticky or full.
+
+    A model is a frozen dataclass with the fields below; it says how it holds its stickiness or
+    matrices. NaN cells are integrated out pair by pair.
+    """
+
+    kind: str  # "sticky" or "full"
+    prior_strength: float
+    levels: Any  # D arrays (C_d,), sorted
+    marginals: Any  # D arrays (C_d,)
+    stickiness: Any  # (D,), for "sticky"
+    full_matrices: Any  # D arrays (C_d, C_d) [child, parent], for "full"
+
+    @abstractmethod
+    def _with_tables(self, tables: Sequence[Any]) -> Self:
+        """Return the mutation with this stickiness or matrix of each column."""
+
+    @property
+    def allows_missing(self) -> bool:
+        """NaN cells are integrated out."""
+        return True
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.levels is None else len(self.levels)
+
+    @property
+    def hidden_cells(self) -> str:
+        """By the tables of all columns."""
+        return "tables"
+
+    @property
+    def matrices(self) -> tuple[Array, ...]:
+        """One matrix p(child's value | parent's value) for each column, [child, parent]."""
+        self._require_started()
+        if self.kind == "full":
+            return tuple(self.full_matrices)
+        return tuple(
+            sticky_matrix(s, m) for s, m in zip(self.stickiness, self.marginals, strict=True)
+        )
+
+    @property
+    def _strength(self) -> float:
+        """The prior's pseudo-count."""
+        return self.prior_strength
+
+    def _codes(self, X: Array, name: str) -> NDArray[np.intp]:
+        """Return the position of each cell's category, one past the end for missing cells."""
+        codes = np.empty(X.shape, dtype=np.intp)
+        for d, names in enumerate(self.levels):
+            codes[:, d], unknown = coded(X[:, d], names)
+            if len(unknown):
+                row = unknown[0]
+                raise ValueError(
+                    f"{type(self).__name__} expects one of {names.tolist()} in column {d}, but "
+                    f"{name} has {X[row, d]:g} in row {row}; list it in categories or mark it as "
+                    "missing (NaN)."
+                )
+        return codes
+
+    def _logs(self) -> list[Array]:
+        """Return the logarithms of each column's parameters, as `log_table` reads them."""
+        if self.kind == "full":
+            return [_log(matrix) for matrix in self.full_matrices]
+        return [_log(np.array([s, 1.0 - s])) for s in self.stickiness]
+
+    # Densities and samples ---------------------------------------------------------------------
+
+    def _log_tables(self) -> Iterator[Array]:
+        """Yield log p(a | b) of each column, the last row and column for a missing cell."""
+        return map(log_table, self._logs(), self.marginals)
+
+    def _log_conditional(self, children: Array, parents: Array) -> Array:
+        codes = self._codes(children, "children"), self._codes(parents, "parents")
+        return looked_up(self._log_tables(), *codes)
+
+    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
+        child_codes = self._codes(children, "children")
+        parent_codes = self._codes(parents, "parents")
+        result = np.zeros(len(child))
+        for d, table in enumerate(self._log_tables()):
+            result += table[child_codes[child, d], parent_codes[parent, d]]
+        return result
+
+    def _log_root(self, X: Array) -> Array:
+        result = np.zeros(len(X))
+        for codes, marginal in zip(self._codes(X, "X").T, self.marginals, strict=True):
+            result += _log(np.append(marginal, 1.0))[codes]
+        return result
+
+    def _marginals_of(self, X: Array) -> Sequence[Array]:
+        """Return the probabilities that those of classes are held near."""
+        return self.marginals
+
+    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
+        codes, found = self._codes(X, "X"), np.zeros((len(records), weights.shape[1]))
+        marginals = self._marginals_of(X)
+        for d, code in enumerate(self._codes(records, "records").T):
+            counts = np.zeros((len(marginals[d]) + 1, weights.shape[1]))
+            np.add.at(counts, codes[:, d], weights)
+            shares = _log(shares_by_class(counts[:-1].T, marginals[d])).T
+            found += np.vstack([shares, np.zeros(weights.shape[1])])[code]
+        return found
+
+    def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
+        codes = self._codes(parents, "parents")
+        tables = [
+            np.column_stack([matrix, matrix @ marginal])[:, codes[:, d]].T
+            for d, (matrix, marginal) in enumerate(zip(self.matrices, self.marginals, strict=True))
+        ]
+        return self._draw(tables, rng)
+
+    def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
+        return self._draw([np.tile(m, (n, 1)) for m in self.marginals], rng)
+
+    def _draw(self, tables: Sequence[Array], rng: np.random.Generator) -> Array:
+        """Return one value per row of each column's table of probabilities (n, C_d)."""
+        columns = []
+        for names, table in zip(self.levels, tables, strict=True):
+            # The last category takes what rounding leaves of the sum.
+            passed = rng.random((len(table), 1)) >= np.cumsum(table, axis=1)[:, :-1]
+            columns.append(names[passed.sum(axis=1)])
+        return np.column_stack(columns)
+
+    # Learning ----------------------------------------------------------------------------------
+
+    def _counts(self, X: Array, edge_marginals: Array) -> Iterator[Array]:
+        """Yield for each column the weight of each pair of values, (C_d + 1, C_d + 1)."""
+        for codes, names in zip(self._codes(X, "X").T, self.levels, strict=True):
+            yield pair_counts(codes, codes, edge_marginals, len(names))
+
+    def _completed(self, counts_of: Iterable[Array]) -> list[Array]:
+        """Return the expected numbers of what is hidden and seen, with the prior's added."""
+        result = []
+        for counts, logs, marginal in zip(counts_of, self._logs(), self.marginals, strict=True):
+            prior = marginal[:, None] if self.kind == "full" else np.full(2, 0.5)
+            found = completed_counts(counts, logs, marginal) + self._strength * prior
+            result.append(found)
+        return result
+
+    def _refit(self, X: Array, edge_marginals: Array) -> Self:
+        return self._refit_counts(self._counts(X, edge_marginals))
+
+    def _refit_counts(self, counts_of: Iterable[Array]) -> Self:
+        """Return the maximum for weights of pairs of values, (C_d + 1, C_d + 1) a column."""
+        if self.kind == "sticky":
+            triples = zip(counts_of, self.marginals, self.stickiness, strict=True)
+            nu = self._strength
+            return self._with_tables([_best_stickiness(c, m, nu, s) for c, m, s in triples])
+        fitted = []
+        for counts, matrix in zip(self._completed(counts_of), self.full_matrices, strict=True):
+            counts = np.maximum(counts, 0.0)  # marginals may be below zero by rounding
+            totals = counts.sum(axis=0)
+            fitted.append(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), matrix))
+        return self._with_tables(fitted)
+
+    def _drawn(self, counts_of: Iterable[Array], rng: np.random.Generator) -> Self:
+        """Return the mutation with parameters drawn given whole links between known values.
+
+        Columns of "full" matrices are Dirichlet. A sticky column first draws how many of the links
+        with equal ends kept the parent's value, then s from its Beta law.
+        """
+        drawn: list[Any] = []
+        nu = self._strength
+        for d, (counts, marginal) in enumerate(zip(counts_of, self.marginals, strict=True)):
+            pairs = counts[:-1, :-1]
+            if self.kind == "full":
+                # The prior Π p^(ν marginal) is a density of the probabilities: Dirichlet(1 + …).
+                alpha = pairs + 1.0 + nu * marginal[:, None]
+                drawn.append(np.stack([rng.dirichlet(a) for a in alpha.T], axis=1))
+                continue
+            s = float(self.stickiness[d])
+            chance = np.divide(s, s + (1 - s) * marginal, out=np.zeros_like(marginal), where=s > 0)
+            kept = int(rng.binomial(np.rint(np.diag(pairs)).astype(int), chance).sum())
+            fresh = float(pairs.sum()) - kept
+            drawn.append(rng.beta(1.0 + nu / 2 + kept, 1.0 + nu / 2 + fresh))
+        return self._with_tables(drawn)
+
+    def _gradient(self, X: Array, edge_marginals: Array) -> Array:
+        # That of the expected complete likelihood: counts less what the parameters expect.
+        completed = self._completed(self._counts(X, edge_marginals))
+        if self.kind == "sticky":
+            pairs = zip(completed, self.stickiness, strict=True)
+            return np.array([c[0] - s * c.sum() for c, s in pairs])
+        pairs = zip(completed, self.full_matrices, strict=True)
+        return np.concatenate([(c - c.sum(axis=0) * matrix)[1:].ravel() for c, matrix in pairs])
+
+    def _params(self) -> Array:
+        if self.kind == "sticky":
+            return np.asarray(logit(self.stickiness))
+        with np.errstate(invalid="ignore"):
+            return np.concatenate([(log[1:] - log[0]).ravel() for log in self._logs()])
+
+    def _with_params(self, params: Array) -> Self:
+        if self.kind == "sticky":
+            return self._with_tables(expit(params))
+        sizes = [len(m) * (len(m) - 1) for m in self.marginals]
+        blocks = np.split(params, np.cumsum(sizes)[:-1])
+        matrices = []
+        for block, marginal in zip(blocks, self.marginals, strict=True):
+            C = len(marginal)
+            matrices.append(softmax(np.vstack([np.zeros(C), block.reshape(C - 1, C)]), axis=0))
+        return self._with_tables(matrices)
+
+    def _log_prior(self) -> float:
+        if self._strength == 0:
+            return 0.0
+        if self.kind == "sticky":
+            logs = _log(4.0 * self.stickiness * (1.0 - self.stickiness))
+            return 0.5 * self._strength * float(logs.sum())
+        divergence = sum(
+            float((xlogy(m, m)[:, None] - xlogy(m[:, None], matrix)).sum())
+            for m, matrix in zip(self.marginals, self.full_matrices, strict=True)
+        )
+        return -self._strength * divergence
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class CategoricalMutation(Mutation):
+class CategoricalMutation(TableMutation):
     """Categorical columns, each with a matrix of p(child's value a | parent's value b).
 
     Cells are numbers that name categories, in float arrays; NaN is a missing cell.
@@ -185,31 +473,6 @@ class CategoricalMutation(Mutation):
         check_number(owner, "prior_strength", self.prior_strength, 0)
         check_number(owner, "start_correlation", self.start_correlation, 0, 1)
 
-    @property
-    def allows_missing(self) -> bool:
-        """NaN cells are integrated out."""
-        return True
-
-    @property
-    def n_features(self) -> int | None:
-        """The number of columns, None before `start`."""
-        return None if self.levels is None else len(self.levels)
-
-    @property
-    def hidden_cells(self) -> str:
-        """By the tables of all columns."""
-        return "tables"
-
-    @property
-    def matrices(self) -> tuple[Array, ...]:
-        """One matrix p(child's value | parent's value) for each column, [child, parent]."""
-        self._require_started()
-        if self.kind == "full":
-            return self.full_matrices
-        return tuple(
-            sticky_matrix(s, m) for s, m in zip(self.stickiness, self.marginals, strict=True)
-        )
-
     # Start -----------------------------------------------------------------------------------
 
     def _start(self, X: Array, random_state: Any) -> Self:
@@ -249,192 +512,15 @@ class CategoricalMutation(Mutation):
         again = known.start(X)
         return replace(self, marginals=again.marginals, full_matrices=again.full_matrices)
 
-    def _codes(self, X: Array, name: str) -> NDArray[np.intp]:
-        """Return the position of each cell's category, one past the end for missing cells."""
-        codes = np.empty(X.shape, dtype=np.intp)
-        for d, names in enumerate(self.levels):
-            codes[:, d], unknown = coded(X[:, d], names)
-            if len(unknown):
-                row = unknown[0]
-                raise ValueError(
-                    f"CategoricalMutation expects one of {names.tolist()} in column {d}, but "
-                    f"{name} has {X[row, d]:g} in row {row}; list it in categories or mark it as "
-                    "missing (NaN)."
-                )
-        return codes
-
     def _named(self) -> dict[str, Array]:
         if self.kind == "sticky":
             return {"stickiness": self.stickiness}
         return {f"matrices[{d}]": matrix for d, matrix in enumerate(self.full_matrices)}
 
-    # Densities and samples ---------------------------------------------------------------------
-
-    def _log_conditional(self, children: Array, parents: Array) -> Array:
-        codes = self._codes(children, "children"), self._codes(parents, "parents")
-        return looked_up(self._log_tables(), *codes)
-
-    def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
-        child_codes = self._codes(children, "children")
-        parent_codes = self._codes(parents, "parents")
-        result = np.zeros(len(child))
-        for d, log_table in enumerate(self._log_tables()):
-            result += log_table[child_codes[child, d], parent_codes[parent, d]]
-        return result
-
-    def _log_tables(self) -> Iterator[Array]:
-        """Yield log p(a | b) of each column, the last row and column for a missing cell."""
-        for matrix, marginal in zip(self.matrices, self.marginals, strict=True):
-            C = len(marginal)
-            table = np.ones((C + 1, C + 1))
-            table[:C, :C] = matrix
-            table[:C, C] = matrix @ marginal
-            with np.errstate(divide="ignore"):
-                yield np.log(table)
-
-    def _log_root(self, X: Array) -> Array:
-        result = np.zeros(len(X))
-        for codes, marginal in zip(self._codes(X, "X").T, self.marginals, strict=True):
-            with np.errstate(divide="ignore"):
-                result += np.log(np.append(marginal, 1.0))[codes]
-        return result
-
-    def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
-        codes, found = self._codes(X, "X"), np.zeros((len(records), weights.shape[1]))
-        for d, code in enumerate(self._codes(records, "records").T):
-            marginal = self.marginals[d]
-            counts = np.zeros((len(marginal) + 1, weights.shape[1]))
-            np.add.at(counts, codes[:, d], weights)
-            with np.errstate(divide="ignore"):
-                shares = np.log(shares_by_class(counts[:-1].T, marginal)).T
-            found += np.vstack([shares, np.zeros(weights.shape[1])])[code]
-        return found
-
-    def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
-        codes = self._codes(parents, "parents")
-        tables = [
-            np.column_stack([matrix, matrix @ marginal])[:, codes[:, d]].T
-            for d, (matrix, marginal) in enumerate(zip(self.matrices, self.marginals, strict=True))
-        ]
-        return self._draw(tables, rng)
-
-    def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
-        return self._draw([np.tile(m, (n, 1)) for m in self.marginals], rng)
-
-    def _draw(self, tables: Sequence[Array], rng: np.random.Generator) -> Array:
-        """Return one value per row of each column's table of probabilities (n, C_d)."""
-        columns = []
-        for names, table in zip(self.levels, tables, strict=True):
-            # The last category takes what rounding leaves of the sum.
-            passed = rng.random((len(table), 1)) >= np.cumsum(table, axis=1)[:, :-1]
-            columns.append(names[passed.sum(axis=1)])
-        return np.column_stack(columns)
-
-    # Learning ----------------------------------------------------------------------------------
-
-    def _counts(self, X: Array, edge_marginals: Array) -> Iterator[Array]:
-        """Yield for each column the weight of each pair of values, (C_d + 1, C_d + 1)."""
-        for codes, names in zip(self._codes(X, "X").T, self.levels, strict=True):
-            yield pair_counts(codes, codes, edge_marginals, len(names))
-
-    def _completed(self, counts_of: Iterable[Array]) -> list[Array]:
-        """Return counts of "full" matrices with hidden parents shared out and the prior added."""
-        result = []
-        for counts, matrix, marginal in zip(
-            counts_of, self.full_matrices, self.marginals, strict=True
-        ):
-            joint = matrix * marginal
-            total = joint.sum(axis=1, keepdims=True)
-            share = joint / np.where(total > 0, total, 1.0)
-            observed = counts[:-1, :-1] + counts[:-1, -1:] * share
-            result.append(observed + self.prior_strength * marginal[:, None])
-        return result
-
-    def _refit(self, X: Array, edge_marginals: Array) -> Self:
-        return self._refit_counts(self._counts(X, edge_marginals))
-
-    def _refit_counts(self, counts_of: Iterable[Array]) -> Self:
-        """Return the maximum for weights of pairs of values, (C_d + 1, C_d + 1) a column."""
+    def _with_tables(self, tables: Sequence[Any]) -> Self:
         if self.kind == "sticky":
-            best = [
-                _best_stickiness(counts, marginal, self.prior_strength, s)
-                for counts, marginal, s in zip(
-                    counts_of, self.marginals, self.stickiness, strict=True
-                )
-            ]
-            return replace(self, stickiness=np.array(best))
-        fitted = []
-        for counts, matrix in zip(self._completed(counts_of), self.full_matrices, strict=True):
-            counts = np.maximum(counts, 0.0)  # marginals may be below zero by rounding
-            totals = counts.sum(axis=0)
-            fitted.append(np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), matrix))
-        return replace(self, full_matrices=tuple(fitted))
-
-    def _drawn(self, counts_of: Iterable[Array], rng: np.random.Generator) -> Self:
-        """Return the mutation with parameters drawn given whole links between known values.
-
-        Columns of "full" matrices are Dirichlet. A sticky column first draws how many of the links
-        with equal ends kept the parent's value, then s from its Beta law.
-        """
-        drawn: list[Any] = []
-        nu = self.prior_strength
-        for d, (counts, marginal) in enumerate(zip(counts_of, self.marginals, strict=True)):
-            pairs = counts[:-1, :-1]
-            if self.kind == "full":
-                # The prior Π p^(ν marginal) is a density of the probabilities: Dirichlet(1 + …).
-                alpha = pairs + 1.0 + nu * marginal[:, None]
-                drawn.append(np.stack([rng.dirichlet(a) for a in alpha.T], axis=1))
-                continue
-            s = float(self.stickiness[d])
-            chance = np.divide(s, s + (1 - s) * marginal, out=np.zeros_like(marginal), where=s > 0)
-            kept = int(rng.binomial(np.rint(np.diag(pairs)).astype(int), chance).sum())
-            fresh = float(pairs.sum()) - kept
-            drawn.append(rng.beta(1.0 + nu / 2 + kept, 1.0 + nu / 2 + fresh))
-        if self.kind == "full":
-            return replace(self, full_matrices=tuple(drawn))
-        return replace(self, stickiness=np.array(drawn))
-
-    def _gradient(self, X: Array, edge_marginals: Array) -> Array:
-        if self.kind == "sticky":
-            triples = zip(
-                self._counts(X, edge_marginals), self.stickiness, self.marginals, strict=True
-            )
-            nu = self.prior_strength
-            return np.array([s * _slope(s, c, m) + nu * (0.5 - s) for c, s, m in triples])
-        completed = self._completed(self._counts(X, edge_marginals))
-        pairs = zip(completed, self.full_matrices, strict=True)
-        return np.concatenate([(c - c.sum(axis=0) * matrix)[1:].ravel() for c, matrix in pairs])
-
-    def _params(self) -> Array:
-        if self.kind == "sticky":
-            return logit(self.stickiness)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = [np.log(matrix) for matrix in self.full_matrices]
-            return np.concatenate([(log[1:] - log[0]).ravel() for log in logs])
-
-    def _with_params(self, params: Array) -> Self:
-        if self.kind == "sticky":
-            return replace(self, stickiness=expit(params))
-        sizes = [len(m) * (len(m) - 1) for m in self.marginals]
-        blocks = np.split(params, np.cumsum(sizes)[:-1])
-        matrices = []
-        for block, marginal in zip(blocks, self.marginals, strict=True):
-            C = len(marginal)
-            matrices.append(softmax(np.vstack([np.zeros(C), block.reshape(C - 1, C)]), axis=0))
-        return replace(self, full_matrices=tuple(matrices))
-
-    def _log_prior(self) -> float:
-        if self.prior_strength == 0:
-            return 0.0
-        if self.kind == "sticky":
-            with np.errstate(divide="ignore"):
-                logs = np.log(4.0 * self.stickiness * (1.0 - self.stickiness))
-            return 0.5 * self.prior_strength * float(logs.sum())
-        divergence = sum(
-            float((xlogy(m, m)[:, None] - xlogy(m[:, None], matrix)).sum())
-            for m, matrix in zip(self.marginals, self.full_matrices, strict=True)
-        )
-        return -self.prior_strength * divergence
+            return replace(self, stickiness=np.asarray(tables))
+        return replace(self, full_matrices=tuple(tables))
 
 
 def _slope(s: float, counts: Array, marginal: Array) -> float:
@@ -460,6 +546,127 @@ def _best_stickiness(counts: Array, marginal: Array, strength: float, current: f
     if at_one >= 0:
         return 1.0
     return float(brentq(rise, 0.0, 1.0, xtol=1e-15))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BernoulliMutation(TableMutation):
+    """Binary columns, each with p(child = 1 | parent = 0) and p(child = 1 | parent = 1).
+
+    Parameters
+    ----------
+    prior_strength : float
+        The pseudo-count ν of the Beta priors, whose modes are the frequencies m of the ones:
+
+            log_prior = −ν Σ_d Σ_{b=0,1} KL(Bernoulli(m_d) ‖ Bernoulli(p_d|b)),
+
+        so that it is 0 where children are independent of their parents. The same pseudo-count,
+        half of it a one, keeps m itself inside (0, 1).
+    start_correlation : float in [0, 1]
+        The correlation between parent and child at `start`; 0 is the iid solution.
+    root_probability, child_probability : arrays of shape (D,) and (2, D), optional
+        Parameters for use without `start`; row b of child_probability is p(child = 1 | parent = b).
+
+    Examples
+    --------
+    >>> X = np.array([[0, 1], [0, 0], [1, 1], [1, 0]])
+    >>> mutation = BernoulliMutation().start(X)
+    >>> mutation.child_probability
+    array([[0.25, 0.25],
+           [0.75, 0.75]])
+    """
+
+    kind = "full"
+    prior_strength: float = 1.0
+    start_correlation: float = 0.5
+    _: KW_ONLY
+    root_probability: Any = field(default=None, repr=False)  # (D,)
+    child_probability: Any = field(default=None, repr=False)  # (2, D) by the parent's value
+    prior_probability: Any = field(default=None, repr=False)  # (D,), set by start
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        check_number(owner, "prior_strength", self.prior_strength, 0)
+        check_number(owner, "start_correlation", self.start_correlation, 0, 1)
+        if self.child_probability is None:
+            return
+        for name, ndim in (("child_probability", 2), ("root_probability", 1)):
+            value = getattr(self, name)
+            array = np.array(np.nan if value is None else value, dtype=np.float64)
+            if array.ndim != ndim or (ndim == 2 and len(array) != 2):
+                raise ValueError(
+                    f"{owner} expects child_probability of shape (2, D) and root_probability of "
+                    f"shape (D,), but {name} has shape {array.shape}."
+                )
+            if not ((array >= 0) & (array <= 1)).all():
+                raise ValueError(f"{owner} expects probabilities in [0, 1], but {name} has others.")
+            object.__setattr__(self, name, array)
+
+    def _check_values(self, X: Array, name: str) -> None:
+        wrong = (X != 0) & (X != 1) & ~np.isnan(X)
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"BernoulliMutation expects cells 0 or 1, but {name} has {X[row, column]:g} in row "
+                f"{row}, column {column}; code the column as 0/1 or use CategoricalMutation."
+            )
+
+    def _start(self, X: Array, random_state: Any) -> Self:
+        ones = np.array([m[1] for m in self._marginals_of(X, self.prior_strength)])
+        a = self.start_correlation
+        return replace(
+            self,
+            root_probability=ones,
+            child_probability=np.stack([(1 - a) * ones, (1 - a) * ones + a]),
+            prior_probability=ones,
+        )
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of columns, None before `start`."""
+        return None if self.child_probability is None else self.child_probability.shape[1]
+
+    # As tables of the values 0 and 1 -------------------------------------------------------------
+
+    @property
+    def levels(self) -> list[Array]:
+        """The values 0 and 1 of each column."""
+        return [np.arange(2.0)] * (self.n_features or 0)
+
+    @property
+    def marginals(self) -> list[Array]:
+        """The probabilities of 0 and 1 as the root."""
+        return [np.array([1.0 - p, p]) for p in self.root_probability]
+
+    @property
+    def full_matrices(self) -> list[Array]:
+        """One matrix p(child's value | parent's value) for each column, [child, parent]."""
+        return [np.stack([1.0 - p, p]) for p in self.child_probability.T]
+
+    def _with_tables(self, tables: Sequence[Array]) -> Self:
+        return replace(self, child_probability=np.stack([table[1] for table in tables], axis=1))
+
+    def _with_observed_root(self, X: Array) -> Self:
+        """Return the mutation that the observed cells start; NaN elsewhere."""
+        return self.start(X)
+
+    @property
+    def _strength(self) -> float:
+        return 0.0 if self.prior_probability is None else self.prior_strength
+
+    def _marginals_of(self, X: Array, pseudo_count: float = 1.0) -> list[Array]:
+        columns = (c[~np.isnan(c)].astype(np.intp) for c in X.T)
+        return [frequencies(codes, 2, pseudo_count) for codes in columns]
+
+    # Parameters stand by the parent's value, then by column.
+
+    def _gradient(self, X: Array, edge_marginals: Array) -> Array:
+        return super()._gradient(X, edge_marginals).reshape(-1, 2).T.ravel()
+
+    def _params(self) -> Array:
+        return super()._params().reshape(-1, 2).T.ravel()
+
+    def _with_params(self, params: Array) -> Self:
+        return super()._with_params(params.reshape(2, -1).T.ravel())
 
 
 # One column of a table -----------------------------------------------------------------------
@@ -719,39 +926,16 @@ class CategoricalPosterior(Posterior):
         blocks = np.split(self.statistics_, np.cumsum([p.size for p in priors])[:-1])
         return [p + b.reshape(p.shape) for p, b in zip(priors, blocks, strict=True)]
 
-    def _tables(self, *, expected_log: bool) -> list[Array]:
-        """Return log-weights of pairs of values (C + 1, C + 1), the last for missing cells."""
-        tables = []
-        for counts, marginal in zip(self._concentrations(), self.coder.marginals, strict=True):
-            C = len(marginal)
-            log_marginal = np.log(marginal)
-            logs = expected_logs(counts) if expected_log else np.log(counts / counts.sum(axis=0))
-            table = np.zeros((C + 1, C + 1))
-            if self.kind == "sticky":
-                fresh = logs[1] + log_marginal
-                table[:C, :C] = fresh[:, None]
-                diagonal = np.arange(C)
-                table[diagonal, diagonal] = np.logaddexp(logs[0], fresh)
-                # Kept from an unknown parent or drawn afresh: the marginal's either way, with the
-                # weight of what is hidden, Σ exp E log, which is 1 without expectation of logs.
-                table[:C, C] = log_marginal + np.logaddexp(*logs)
-            else:
-                table[:C, :C] = logs
-                table[:C, C] = logsumexp(log_marginal + logs, axis=1)
-            tables.append(table)
-        return tables
-
-    def _looked_up(self, children: Array, parents: Array, *, expected_log: bool) -> Array:
-        codes = (
-            self.coder._codes(X, name) for X, name in ((children, "children"), (parents, "parents"))
-        )
-        return looked_up(self._tables(expected_log=expected_log), *codes)
+    def _looked_up(self, children: Array, parents: Array, logs: Iterable[Array]) -> Array:
+        codes = self.coder._codes(children, "children"), self.coder._codes(parents, "parents")
+        return looked_up(map(log_table, logs, self.coder.marginals), *codes)
 
     def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
-        return self._looked_up(children, parents, expected_log=True)
+        return self._looked_up(children, parents, map(expected_logs, self._concentrations()))
 
     def _log_predictive(self, children: Array, parents: Array) -> Array:
-        return self._looked_up(children, parents, expected_log=False)
+        means = (np.log(c / c.sum(axis=0)) for c in self._concentrations())
+        return self._looked_up(children, parents, means)
 
     def _log_root(self, X: Array) -> Array:
         return self.coder._log_root(X)
@@ -763,18 +947,7 @@ class CategoricalPosterior(Posterior):
             *codes, self._concentrations(), self.coder.marginals, strict=True
         ):
             counts = pair_counts(child, parent, weights, len(marginal))
-            logs = expected_logs(q)
-            known, unknown = counts[:-1, :-1], counts[:-1, -1]
-            if self.kind == "sticky":
-                fresh = logs[1] + np.log(marginal)
-                kept = np.diag(known) * np.exp(logs[0] - np.logaddexp(logs[0], fresh))
-                from_unknown = unknown.sum() * np.exp(logs[0] - np.logaddexp(*logs))
-                total = float(kept.sum() + from_unknown)
-                blocks.append(np.array([total, float(known.sum() + unknown.sum()) - total]))
-            else:
-                joint = np.log(marginal) + logs
-                share = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-                blocks.append((known + unknown[:, None] * share).ravel())
+            blocks.append(completed_counts(counts, expected_logs(q), marginal).ravel())
         # Marginals may be below zero by rounding.
         return np.maximum(np.concatenate(blocks), 0.0)
 
@@ -791,8 +964,8 @@ class CategoricalPosterior(Posterior):
             gammas += np.log(rng.random(counts.shape)) / counts  # in logs: small counts underflow
             drawn.append(np.exp(gammas - logsumexp(gammas, axis=0)))
         if self.kind == "sticky":
-            return replace(self.coder, stickiness=np.array([p[0] for p in drawn]))
-        return replace(self.coder, full_matrices=tuple(drawn))
+            drawn = [p[0] for p in drawn]
+        return self.coder._with_tables(drawn)
 
     def _log_prior_ratio(self, mutation: CategoricalMutation) -> float:
         if self.kind == "sticky":
