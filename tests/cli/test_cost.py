@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from outtrees.cli.cost import Cost, by_trials, dense_memory, refuse_too_large
+from outtrees.candidates.plan import dense_bytes
+from outtrees.cli.cost import Cost, by_trials, refuse_too_large
 from outtrees.cli.errors import CommandError
 
 GB = 10**9
@@ -12,7 +13,9 @@ GB = 10**9
 
 def test_refusal_names_both_sizes():
     with pytest.raises(CommandError) as error:
-        refuse_too_large("ancestry of 60,000 records", dense_memory(60_000), 21 * GB, "Do less.")
+        refuse_too_large(
+            "ancestry of 60,000 records", dense_bytes([60_000], 7), 21 * GB, "Do less."
+        )
     assert error.value.exit_code == 4
     assert error.value.message == (
         "ancestry of 60,000 records needs about 201.6 GB of memory; 21.0 GB are free. Do less."

@@ -27,6 +27,7 @@ from outtrees.models.columns import (
 from outtrees.models.columns.transmission import filled_letters, sequence_cells
 from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_matrix
+from outtrees.records.matrix import in_order_of
 
 Array = NDArray[np.float64]
 _YES = {"1", "1.0", "true", "yes", "y", "t", "open", "censored"}
@@ -256,16 +257,8 @@ def matrix_column(name: str, given: Any, records: Records) -> ModelColumn:
     T = len(records)
     ids, matrix = _named_matrix(given, unknown=name == "distances")
     if ids is not None:
-        lacking = [i for i in records.ids if i not in set(ids)]
-        if lacking or len(ids) != T:
-            extra = [i for i in ids if i not in set(records.ids)]
-            title = os.path.basename(given) if isinstance(given, str | os.PathLike) else name
-            raise RecordsError(
-                f"{title} is expected to name the same {T} records; "
-                f"{len(lacking)} are lacking {lacking[:10]}, {len(extra)} are unknown {extra[:10]}"
-            )
-        order = [ids.index(i) for i in records.ids]
-        matrix = matrix[np.ix_(order, order)]
+        title = os.path.basename(given) if isinstance(given, str | os.PathLike) else name
+        matrix = in_order_of(records.ids, ids, matrix, title)
     if matrix.shape != (T, T):
         raise RecordsError(
             f"{name} is expected in shape {(T, T)}, [child, parent]; got {matrix.shape}"

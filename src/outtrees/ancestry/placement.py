@@ -21,9 +21,8 @@ from outtrees.models.columns.lineage import Earlier, weights_before
 from outtrees.models.columns.transmission import sequence_cells
 from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_records
-from outtrees.records.column import counted
+from outtrees.records.column import counted, is_number
 from outtrees.records.evidence import with_uncertainty
-from outtrees.records.numbers import is_number
 from outtrees.records.places import project
 
 if TYPE_CHECKING:

@@ -27,17 +27,23 @@ from outtrees.cli.options import (
     SectionedCommand,
     candidate_options,
     checkpoint_option,
+    choice,
+    column,
+    file,
     fit_options,
     out_folder,
+    positive,
+    repeated,
+    switch,
     table_options,
     together,
+    whole_number,
 )
 from outtrees.cli.results import (
     MODEL,
     Writer,
     check_folder,
     csv_writer,
-    model_writer,
     name_files,
     where_whole,
     write_files,
@@ -73,42 +79,25 @@ _SAME = (
 )
 
 _columns = together(
-    click.option("--date", metavar="COLUMN", help="Date of each record."),
-    click.option(
-        "--until",
-        metavar="COLUMN",
-        help="Date on which each record ended; waiting times count from it.",
-    ),
-    click.option(
-        "--censored",
-        metavar="COLUMN",
-        help="1 where the true date is later than --date (censored).",
-    ),
-    click.option("--label", metavar="COLUMN", multiple=True, help="A category to predict."),
-    click.option(
-        "--parent-column", metavar="COLUMN", help="Column of known parents; empty where unknown."
-    ),
-    click.option(
+    column("--date", "Date of each record."),
+    column("--until", "Date on which each record ended; waiting times count from it."),
+    column("--censored", "1 where the true date is later than --date (censored)."),
+    column("--label", "A category to predict.", multiple=True),
+    column("--parent-column", "Column of known parents; empty where unknown."),
+    column(
         "--introduction-column",
-        metavar="COLUMN",
-        help="Column that says yes where a record is known to have no parent in the table.",
+        "Column that says yes where a record is known to have no parent in the table.",
     ),
-    click.option(
-        "--group",
-        metavar="COLUMN",
-        help="Column of groups; parents are in the group of their child.",
-    ),
+    column("--group", "Column of groups; parents are in the group of their child."),
     click.option(
         "--place-end",
         metavar="X,Y",
         help="Columns of the place at which each record ended, if --place is where it began.",
     ),
-    click.option(
+    repeated(
         "--coordinates",
-        metavar="COLUMN=FILE",
-        multiple=True,
-        help="Table of where the values of a column lie: the values, and lat and lon, or x and y. "
-        "May be repeated.",
+        "COLUMN=FILE",
+        "Table of where the values of a column lie: the values, and lat and lon, or x and y.",
     ),
     click.option(
         "--no-tracks",
@@ -120,64 +109,57 @@ _columns = together(
     section="Columns",
 )
 _matrices = together(
-    click.option(
+    file(
         "--distances",
-        type=click.Path(),
-        help="CSV of distances between records, with names in the first row and column.",
+        "CSV of distances between records, with names in the first row and column.",
+        metavar=None,
     ),
-    click.option(
+    file(
         "--log-weights",
-        type=click.Path(),
-        help="CSV of log-weights: children in rows, parents in columns.",
+        "CSV of log-weights: children in rows, parents in columns.",
+        metavar=None,
     ),
-    click.option(
+    file(
         "--contacts",
-        type=click.Path(),
-        metavar="FILE",
-        help="Table of pairs of records that met: columns from and to, and perhaps date and type.",
+        "Table of pairs of records that met: columns from and to, and perhaps date and type.",
     ),
     click.option(
         "--contacts-directed",
         is_flag=True,
         help="Contacts go from the possible parent to the child; else either may be the parent.",
     ),
-    click.option(
+    file(
         "--stays",
-        type=click.Path(),
-        metavar="FILE",
-        help="Table of where records were, and when: columns record, place, from and until.",
+        "Table of where records were, and when: columns record, place, from and until.",
     ),
     section="Pairs of records",
 )
 _trees = together(
-    click.option(
+    choice(
         "--roots",
-        type=click.Choice(["auto", "single", "any"]),
-        default="auto",
-        show_default=True,
-        help="One root, or any number of roots (introductions). auto: any number where there are "
+        ["auto", "single", "any"],
+        "One root, or any number of roots (introductions). auto: any number where there are "
         "dates, and neither --root nor --log-weights.",
     ),
     click.option("--root", metavar="ID", help="The root, if it is known."),
-    click.option("--known-parent", metavar="CHILD=PARENT", multiple=True,
-                 help="A known parent. May be repeated."),
-    click.option("--introductions", metavar="ID,ID", multiple=True,
-                 help="Records that are known to have no parent in the table. May be repeated."),
-    click.option("--forbid", metavar="CHILD=PARENT", multiple=True,
-                 help="A parent that is excluded. May be repeated."),
-    click.option(
+    repeated("--known-parent", "CHILD=PARENT", "A known parent."),
+    repeated("--introductions", "ID,ID", "Records that are known to have no parent in the table."),
+    repeated("--forbid", "CHILD=PARENT", "A parent that is excluded."),
+    whole_number(
         "--links",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="Largest number of links from a record to its parent record; ancestors between are "
+        "Largest number of links from a record to its parent record; ancestors between are "
         "unobserved. (The transmission model finds its own.)",
+        1,
     ),
     click.option("--generations", type=click.IntRange(min=1), hidden=True),
-    click.option("--max-children", type=click.IntRange(min=1), metavar="N", help="Also report "
-                 "supports given that no record has more children than this (sampled)."),
+    click.option(
+        "--max-children",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Also report supports given that no record has more children than this (sampled).",
+    ),
     section="Trees",
-)  # fmt: skip
+)
 _transmission = together(
     click.option(
         "--transmission/--no-transmission",
@@ -187,65 +169,83 @@ _transmission = together(
         "[default: where one of the next six options is given, and for DNA with dates that are not "
         "called onsets]",
     ),
-    click.option("--generation-mean", type=Finite(0, min_open=True),
-                 help="Mean time from infection to infection; learned if not given."),
-    click.option("--generation-sd", type=Finite(0, min_open=True),
-                 help="Standard deviation of that time."),
-    click.option("--delay-mean", type=Finite(0, min_open=True),
-                 help="Mean time from infection to sampling; learned if not given."),
-    click.option("--delay-sd", type=Finite(0, min_open=True),
-                 help="Standard deviation of that time."),
-    click.option("--substitution-rate", type=Finite(0, min_open=True),
-                 help="Substitutions a site and day (or unit of --date); learned if not given."),
-    click.option("--sampled", type=Finite(0, 1, min_open=True),
-                 help="Share of cases that were sampled; learned if not given."),
+    positive("--generation-mean", "Mean time from infection to infection; learned if not given."),
+    positive("--generation-sd", "Standard deviation of that time."),
+    positive("--delay-mean", "Mean time from infection to sampling; learned if not given."),
+    positive("--delay-sd", "Standard deviation of that time."),
+    positive(
+        "--substitution-rate",
+        "Substitutions a site and day (or unit of --date); learned if not given.",
+    ),
+    positive("--sampled", "Share of cases that were sampled; learned if not given.", most=1),
     section="Transmission model",
-)  # fmt: skip
+)
 _dates = together(
-    click.option("--waiting-mean", type=Finite(0, min_open=True), help="Mean time from parent "
-                 "to child, in days or the units of --date; many are tried if not given."),
-    click.option("--waiting-sd", type=Finite(0, min_open=True),
-                 help="Standard deviation of that time."),
-    click.option("--waiting-law", type=click.Choice(["gamma", "lognormal", "weibull"]),
-                 help="Law of that time.  [default: gamma, or that of --disease]"),
-    click.option("--disease", metavar="NAME", help="Take what is not given of that time from the "
-                 "literature on this disease; see outtrees diseases."),
-    click.option("--generation-time", type=click.Path(), help="A table of waiting times: "
-                 "probabilities of 1, 2, … units, or times and probabilities."),
-    click.option("--date-uncertainty", type=Finite(0), default=0.0,
-                 help="Dates may be off by this many days (±)."),
-    click.option("--strict-dates/--no-strict-dates", default=True, show_default=True,
-                 help="Whether a parent must be earlier than its child."),
-    click.option("--ties/--no-ties", default=True, show_default=True,
-                 help="Whether a parent may have the same date as its child."),
+    positive(
+        "--waiting-mean",
+        "Mean time from parent to child, in days or the units of --date; many are tried if not "
+        "given.",
+    ),
+    positive("--waiting-sd", "Standard deviation of that time."),
+    click.option(
+        "--waiting-law",
+        type=click.Choice(["gamma", "lognormal", "weibull"]),
+        help="Law of that time.  [default: gamma, or that of --disease]",
+    ),
+    click.option(
+        "--disease",
+        metavar="NAME",
+        help="Take what is not given of that time from the literature on this disease; see "
+        "outtrees diseases.",
+    ),
+    file(
+        "--generation-time",
+        "A table of waiting times: probabilities of 1, 2, … units, or times and probabilities.",
+        metavar=None,
+    ),
+    click.option(
+        "--date-uncertainty",
+        type=Finite(0),
+        default=0.0,
+        help="Dates may be off by this many days (±).",
+    ),
+    switch("strict-dates", "Whether a parent must be earlier than its child."),
+    switch("ties", "Whether a parent may have the same date as its child."),
     section="Dates and waiting times",
-)  # fmt: skip
+)
 _changes = together(
-    click.option("--keep", metavar="COLUMN", multiple=True, help="A column that takes part even "
-                 "if it adds too little that tells parents from others. May be repeated."),
-    click.option("--clock", is_flag=True,
-                 help="Numbers and places change more the more time has passed."),
-    click.option("--group-spread", is_flag=True,
-                 help="Estimate the spread of places for each group."),
-    click.option("--substitution", type=click.Choice(["JC69", "K80"], case_sensitive=False),
-                 default="JC69", show_default=True, help="Model of how sites change."),
-    click.option("--background/--no-background", default=True, show_default=True,
-                 help="Whether the penalty of an outlying cell is bounded."),
-    click.option("--calibrate", type=click.Path(), metavar="FILE", help="CSV of known parents "
-                 "(child, parent), used to estimate how much weight each column deserves."),
+    repeated(
+        "--keep",
+        "COLUMN",
+        "A column that takes part even if it adds too little that tells parents from others.",
+    ),
+    click.option(
+        "--clock", is_flag=True, help="Numbers and places change more the more time has passed."
+    ),
+    click.option(
+        "--group-spread", is_flag=True, help="Estimate the spread of places for each group."
+    ),
+    choice("--substitution", ["JC69", "K80"], "Model of how sites change."),
+    switch("background", "Whether the penalty of an outlying cell is bounded."),
+    file(
+        "--calibrate",
+        "CSV of known parents (child, parent), used to estimate how much weight each column "
+        "deserves.",
+    ),
     section="How children differ from parents",
-)  # fmt: skip
+)
 _computation = together(
-    click.option("--parameters", type=click.Choice(["auto", "integrated", "fitted"]),
-                 default="auto", show_default=True, help="Average over the parameters that the "
-                 "table leaves possible, or take the fitted ones for granted. auto: integrated up "
-                 "to 300 records, 50,000 possible edges and 40 parameters."),
-    click.option("--max-iter", type=click.IntRange(min=1), default=100, show_default=True,
-                 help="Largest number of iterations."),
+    choice(
+        "--parameters",
+        ["auto", "integrated", "fitted"],
+        "Average over the parameters that the table leaves possible, or take the fitted ones for "
+        "granted. auto: integrated up to 300 records, 50,000 possible edges and 40 parameters.",
+    ),
+    whole_number("--max-iter", "Largest number of iterations.", 100),
     candidate_options,
     checkpoint_option,
     section="Computation",
-)  # fmt: skip
+)
 _output = together(
     click.option(
         "--min-support",
@@ -282,8 +282,7 @@ def command(**options: Any) -> None:
         from outtrees.ancestry import Ancestry
 
         check_options(options)
-        if options["out"] is not None:
-            check_folder(options["out"], FILES)
+        check_folder(options["out"], FILES)
         given = load(options)
         tell_records(screen, given.records)
         for sentence in given.notes:
@@ -302,7 +301,7 @@ def command(**options: Any) -> None:
         for warning in model.warnings_:
             screen.warn(warning)
         found = find(model, options)
-        write_files(screen, options["out"], writers(screen, model, found, options), FILES)
+        write_files(screen, options["out"], writers(model, found), FILES, model)
         if options["checkpoint"] is not None:
             Path(options["checkpoint"]).unlink(missing_ok=True)  # it has served
         tell(screen, model, found, options)
@@ -403,8 +402,8 @@ def _listed(options: Mapping[str, Any], name: str) -> Any:
     """Return the contacts or the stays of a file, None if there is none."""
     if options[name] is None:
         return None
+    from outtrees.records.column import MISSING
     from outtrees.records.contacts import read_contacts, read_stays
-    from outtrees.records.reading import MISSING
 
     return {"contacts": read_contacts, "stays": read_stays}[name](
         options[name],
@@ -535,29 +534,11 @@ def _matrix(options: Mapping[str, Any], name: str, place: Mapping[str, int]) -> 
     if path is None:
         return None
     from outtrees.records import read_matrix
-    from outtrees.records.column import first_ten
+    from outtrees.records.matrix import in_order_of
 
-    ids, matrix = read_matrix(
-        path,
-        encoding=options["encoding"],
-        max_bytes=options["max_bytes"],
-        unknown=name == "distances",
-    )
-    strangers = [name for name in ids if name not in place]
-    without = [name for name in place if name not in set(ids)]
-    if strangers or without:
-        parts = []
-        if strangers:
-            parts.append(f"{len(strangers)} are not records: {first_ten(strangers)}")
-        if without:
-            parts.append(f"{len(without)} records are not in it: {first_ten(without)}")
-        raise CommandError(
-            f"{path!r}: identities do not match those of {options['table']!r}; {'; '.join(parts)}. "
-            "Name the same records in both, or another column with --id"
-        )
-    where = {name: row for row, name in enumerate(ids)}
-    order = [where[name] for name in place]
-    return matrix[order][:, order]
+    reading = {key: options[key] for key in ("encoding", "max_bytes")}
+    ids, matrix = read_matrix(path, unknown=name == "distances", **reading)
+    return in_order_of(list(place), ids, matrix, repr(path))
 
 
 def _cost(records: Records, options: Mapping[str, Any]) -> tuple[Cost, str]:
@@ -681,16 +662,12 @@ def find(model: Any, options: Mapping[str, Any]) -> Found:
     return Found(dict(model.parents(options["min_support"])), labels, limited, spread)
 
 
-def writers(
-    screen: Screen, model: Any, found: Found, options: Mapping[str, Any]
-) -> dict[str, Writer]:
+def writers(model: Any, found: Found) -> dict[str, Writer]:
     """Return file name → what writes it."""
-    if options["out"] is None:
-        return {}
     newick, nexus, graphml = TREES
     files: dict[str, Writer] = {
         PARENTS: csv_writer(found.parents),
-        RECORDS: csv_writer(model.records_),
+        RECORDS: lambda path: csv_writer(model.records_)(path),
         newick: model.to_newick,
         nexus: model.to_nexus,
         graphml: model.to_graphml,
@@ -701,7 +678,6 @@ def writers(
         files[LABELS] = csv_writer(found.labels)
     if found.spread is not None:
         files |= {name: csv_writer(table) for name, table in zip(SPREAD, found.spread, strict=True)}
-    files |= model_writer(screen, model)
     files[REPORT] = lambda path: _write_report(path, model, found)
     return files
 

@@ -67,14 +67,6 @@ def planned_cost(
     )
 
 
-def dense_memory(n: int, more: int = 2) -> int:
-    """Return the bytes of a sum over the trees of n records.
-
-    Five arrays of n × n numbers for the engine, and as many more as the caller keeps.
-    """
-    return 8 * n * n * (5 + more)
-
-
 def by_trials(n: int, trial: Callable[[Any], object]) -> tuple[float, int] | None:
     """Return the seconds of processor that n records may take, by fits of some, and of how many.
 

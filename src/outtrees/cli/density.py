@@ -16,16 +16,18 @@ from outtrees.cli.options import (
     candidate_options,
     check_scheduler,
     checkpoint_option,
+    choice,
+    file,
     fit_options,
     out_folder,
     scheduler_option,
     spread_over,
     table_options,
+    whole_number,
 )
 from outtrees.cli.results import (
     check_folder,
     csv_writer,
-    model_writer,
     name_files,
     where_whole,
     write_files,
@@ -34,17 +36,8 @@ from outtrees.cli.screen import running
 
 # As named in `outtrees.models.MUTATIONS`, which is not imported for the sake of --help.
 MUTATIONS = [
-    "gaussian",
-    "parzen",
-    "parzen-diag",
-    "iid",
-    "kernel",
-    "mixture",
-    "clouds",
-    "columns",
-    "categorical",
-    "poisson",
-    "bernoulli",
+    *("gaussian", "parzen", "parzen-diag", "iid", "kernel", "mixture", "clouds", "columns"),
+    *("categorical", "poisson", "bernoulli"),
 ]
 FILES = ("densities.csv", "model.safetensors")
 _SPARSE_SECONDS = 3e-3  # for each record of a fit over candidates, roughly
@@ -52,30 +45,20 @@ _SPARSE_SECONDS = 3e-3  # for each record of a fit over candidates, roughly
 
 @click.command("density", cls=SectionedCommand)
 @table_options
-@click.option(
+@choice(
     "--mutation",
-    type=click.Choice(["kinds", "auto", *MUTATIONS]),
-    default="kinds",
-    show_default=True,
-    help="How a child differs from its parent. auto: an average of several, weighted on held-out "
+    ["kinds", "auto", *MUTATIONS],
+    "How a child differs from its parent. auto: an average of several, weighted on held-out "
     "records (numbers only). kinds: auto for numbers, categorical for categories, gaussian and "
     "categorical for both; gaussian for numbers with --checkpoint or hidden cells.",
 )
-@click.option(
+@choice(
     "--missing",
-    type=click.Choice(["error", "integrate"]),
-    default="error",
-    show_default=True,
-    help="For empty cells among numbers: stop with an error, or integrate them out (by sampling).",
+    ["error", "integrate"],
+    "For empty cells among numbers: stop with an error, or integrate them out (by sampling).",
 )
-@click.option("--model", type=click.Path(), help="Use this saved model instead of fitting one.")
-@click.option(
-    "--max-iter",
-    type=click.IntRange(min=1),
-    default=200,
-    show_default=True,
-    help="Largest number of steps.",
-)
+@file("--model", "Use this saved model instead of fitting one.", metavar=None)
+@whole_number("--max-iter", "Largest number of steps.", 200)
 @candidate_options
 @checkpoint_option
 @out_folder
@@ -89,8 +72,7 @@ def command(**options: Any) -> None:
     """
     with running("density", options) as screen:
         check_scheduler(options["scheduler"])
-        if options["out"] is not None:
-            check_folder(options["out"], FILES)
+        check_folder(options["out"], FILES)
         records = load_records(options)
         tell_records(screen, records)
         if options["model"] is None:
@@ -248,10 +230,8 @@ def _tell(screen: Any, records: Any, model: Any, scores: Any, options: dict[str,
             "its empty cells with 'outtrees impute', or fit again with --missing integrate"
         )
     table = {"record": list(records.ids), "log_density": [float(score) for score in scores]}
-    writers = {FILES[0]: csv_writer(table)}
-    if options["model"] is None and options["out"] is not None:
-        writers |= model_writer(screen, model)
-    write_files(screen, options["out"], writers, FILES)
+    new = model if options["model"] is None else None
+    write_files(screen, options["out"], {FILES[0]: csv_writer(table)}, FILES, new)
     order = sorted(range(len(records)), key=lambda row: scores[row])
     given = "conditional on the fitted parameters"
     if options["model"] is None and hasattr(model, "held_out_log_density_"):

@@ -7,15 +7,21 @@ from typing import Any
 
 import click
 
-from outtrees.cli.cost import Cost, dense_memory, only_checked
+from outtrees.cli.cost import Cost, only_checked
 from outtrees.cli.design import design, readable, remember_columns
 from outtrees.cli.errors import CommandError
 from outtrees.cli.inputs import load_records, tell_records
-from outtrees.cli.options import SectionedCommand, fit_options, out_folder, table_options
+from outtrees.cli.options import (
+    SectionedCommand,
+    choice,
+    fit_options,
+    out_folder,
+    table_options,
+    whole_number,
+)
 from outtrees.cli.results import (
     check_folder,
     csv_writer,
-    model_writer,
     name_files,
     where_whole,
     write_files,
@@ -27,19 +33,13 @@ FILES = ("filled.csv", "cells.csv", "model.safetensors")
 
 @click.command("impute", cls=SectionedCommand)
 @table_options
-@click.option(
+@choice(
     "--mutation",
-    type=click.Choice(["auto", "gaussian", "parzen", "iid", "mixture", "categorical"]),
-    default="auto",
-    show_default=True,
-    help="How a child differs from its parent; auto averages several.",
+    ["auto", "gaussian", "parzen", "iid", "mixture", "categorical"],
+    "How a child differs from its parent; auto averages several.",
 )
-@click.option(
-    "--n-draws",
-    type=click.IntRange(min=2),
-    default=20,
-    show_default=True,
-    help="Draws of each chain; more draws reduce the Monte-Carlo error.",
+@whole_number(
+    "--n-draws", "Draws of each chain; more draws reduce the Monte-Carlo error.", 20, least=2
 )
 @out_folder
 @fit_options
@@ -55,10 +55,10 @@ def command(**options: Any) -> None:
     with running("impute", options) as screen:
         from sklearn.base import clone
 
+        from outtrees.candidates.plan import dense_bytes
         from outtrees.imputation.imputer import OutTreeImputer
 
-        if options["out"] is not None:
-            check_folder(options["out"], FILES)
+        check_folder(options["out"], FILES)
         records = load_records(options)
         tell_records(screen, records)
         found = design(records)
@@ -68,7 +68,7 @@ def command(**options: Any) -> None:
         cost = Cost(
             f"filling in {len(records):,} records",
             [len(records)],
-            dense_memory(len(records), 4),
+            dense_bytes([len(records)], 9),  # five of the engine, four beside it
             250,
         )
         model = OutTreeImputer(
@@ -90,10 +90,8 @@ def command(**options: Any) -> None:
             FILES[0]: csv_writer(_whole_table(records, found, filled, as_read)),
             FILES[1]: csv_writer(cells),
         }
-        if options["out"] is not None:
-            remember_columns(model, found)
-            writers |= model_writer(screen, model)
-        write_files(screen, options["out"], writers, FILES)
+        remember_columns(model, found)
+        write_files(screen, options["out"], writers, FILES, model)
         weights = ", ".join(f"{name} {weight:.2f}" for name, weight in model.weights_.items())
         screen.say(f"\n{len(cells['record'])} cells filled in; weights of the mutations: {weights}")
         screen.table(cells, whole=where_whole(options["out"], FILES[1]))

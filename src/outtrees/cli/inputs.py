@@ -99,7 +99,7 @@ def _names(text: str) -> list[str]:
 def load_records(options: Mapping[str, Any], unique_within: str = "table", **roles: Any) -> Records:
     """Return the records that the shared options describe; roles: kind → columns."""
     from outtrees.records import read_records
-    from outtrees.records.reading import MISSING
+    from outtrees.records.column import MISSING
 
     kinds = asked_kinds(options["kinds"], {"ignore": options["ignore"], **roles})
     places = asked_places(options["places"])

@@ -12,8 +12,11 @@ from outtrees.cli.design import by_kinds, design, refuse_missing, remember_colum
 from outtrees.cli.errors import CommandError
 from outtrees.cli.inputs import load_records, tell_records
 from outtrees.cli.options import (
+    Decorator,
     SectionedCommand,
     candidate_options,
+    choice,
+    column,
     fit_options,
     out_folder,
     table_options,
@@ -21,7 +24,6 @@ from outtrees.cli.options import (
 from outtrees.cli.results import (
     check_folder,
     csv_writer,
-    model_writer,
     name_files,
     where_whole,
     write_files,
@@ -29,13 +31,8 @@ from outtrees.cli.results import (
 from outtrees.cli.screen import running
 
 FILES = ("labels.csv", "model.safetensors")
-_JOINT: dict[str, bool | str] = {
-    "auto": "auto",
-    "no": False,
-    "fresh": "fresh",
-    "common": "common",
-    "yes": True,
-}
+_JOINT: dict[str, bool | str] = {"auto": "auto", "no": False, "fresh": "fresh"}
+_JOINT |= {"common": "common", "yes": True}
 _SPARSE_SECONDS = 3e-2  # for each record of a fit over candidates, roughly
 
 
@@ -54,52 +51,32 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # older clicks take no 
             self.fail(f"{value!r} is neither a number nor auto", param, ctx)
 
 
+def _share(name: str, help: str) -> Decorator:
+    return click.option(name, type=Share(), default="auto", show_default=True, help=help)
+
+
 @click.command("label", cls=SectionedCommand)
 @table_options
-@click.option(
-    "--label",
-    "label",
-    metavar="COLUMN",
-    required=True,
-    help="Column of labels; empty where unknown.",
-)
-@click.option(
+@column("--label", "Column of labels; empty where unknown.", required=True)
+@choice(
     "--mutation",
-    type=click.Choice(["kinds", *MUTATIONS]),
-    default="kinds",
-    show_default=True,
-    help="How a child differs from its parent. kinds: parzen-diag for numbers, categorical for "
+    ["kinds", *MUTATIONS],
+    "How a child differs from its parent. kinds: parzen-diag for numbers, categorical for "
     "categories.",
 )
-@click.option(
+@choice(
     "--method",
-    type=click.Choice(["posterior", "hill-climb"]),
-    default="posterior",
-    show_default=True,
-    help="Average over trees and labels, or search for one good labelling.",
+    ["posterior", "hill-climb"],
+    "Average over trees and labels, or search for one good labelling.",
 )
-@click.option(
-    "--stickiness",
-    type=Share(),
-    default="auto",
-    show_default=True,
-    help="Probability that a child keeps its parent's label.",
-)
-@click.option(
-    "--sharpness",
-    type=Share(),
-    default="auto",
-    show_default=True,
-    help="Power to which the density of the attributes is raised.",
-)
-@click.option(
+@_share("--stickiness", "Probability that a child keeps its parent's label.")
+@_share("--sharpness", "Power to which the density of the attributes is raised.")
+@choice(
     "--joint",
-    type=click.Choice(list(_JOINT)),
-    default="auto",
-    show_default=True,
-    help="Whether attributes depend on labels. fresh: a child that draws a new label also draws "
-    "new attributes, from the records of that label. common: from all records. yes: attributes "
-    "change differently where the label changes. auto: an average of no, fresh and common, unless "
+    list(_JOINT),
+    "Whether attributes depend on labels. fresh: a child that draws a new label also draws new "
+    "attributes, from the records of that label. common: from all records. yes: attributes change "
+    "differently where the label changes. auto: an average of no, fresh and common, unless "
     "stickiness and sharpness are given.",
 )
 @candidate_options
@@ -116,8 +93,7 @@ def command(**options: Any) -> None:
 
         from outtrees.labels.classifier import OutTreeClassifier, labels_plan
 
-        if options["out"] is not None:
-            check_folder(options["out"], FILES)
+        check_folder(options["out"], FILES)
         records = load_records(options, label=options["label"])
         tell_records(screen, records)
         known = _known(records.column(options["label"]))
@@ -151,11 +127,8 @@ def command(**options: Any) -> None:
             model.fit(found.X, known)
         tell_dropped_mass(screen, model)
         table = _table(records.ids, known, model)
-        writers = {FILES[0]: csv_writer(table)}
-        if options["out"] is not None:
-            remember_columns(model, found)
-            writers |= model_writer(screen, model)
-        write_files(screen, options["out"], writers, FILES)
+        remember_columns(model, found)
+        write_files(screen, options["out"], {FILES[0]: csv_writer(table)}, FILES, model)
         _tell(screen, table, model, where_whole(options["out"], FILES[0]))
         name_files(screen)
         screen.finish()

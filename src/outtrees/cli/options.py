@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,46 +85,72 @@ def together(*decorators: Decorator, section: str | None = None) -> Decorator:
     return decorate
 
 
+def column(name: str, help: str, **more: Any) -> Decorator:
+    """Return an option that names a column."""
+    return click.option(name, metavar="COLUMN", help=help, **more)
+
+
+def repeated(name: str, metavar: str, help: str, *called: str) -> Decorator:
+    """Return an option that may be repeated."""
+    return click.option(
+        name, *called, metavar=metavar, multiple=True, help=f"{help} May be repeated."
+    )
+
+
+def file(name: str, help: str, metavar: str | None = "FILE", **more: Any) -> Decorator:
+    """Return an option that names a file to read."""
+    return click.option(name, type=click.Path(), metavar=metavar, help=help, **more)
+
+
+def choice(name: str, choices: Sequence[str], help: str, default: str | None = None) -> Decorator:
+    """Return an option with a few possible words, the first of them by default."""
+    first = choices[0] if default is None else default
+    kind = click.Choice(choices, case_sensitive=False)
+    return click.option(name, type=kind, default=first, show_default=True, help=help)
+
+
+def positive(name: str, help: str, most: float | None = None) -> Decorator:
+    """Return an option that is a number above 0."""
+    return click.option(name, type=Finite(0, most, min_open=True), help=help)
+
+
+def whole_number(name: str, help: str, default: int, least: int = 1) -> Decorator:
+    """Return an option that is a whole number, with its default."""
+    kind = click.IntRange(min=least)
+    return click.option(name, type=kind, default=default, show_default=True, help=help)
+
+
+def switch(name: str, help: str, default: bool = True) -> Decorator:
+    """Return an option that is switched on or off: --name/--no-name."""
+    return click.option(f"--{name}/--no-{name}", default=default, show_default=True, help=help)
+
+
 table_options = together(
     click.argument("table", type=click.Path()),
-    click.option("--id", "id", metavar="COLUMN", help="Column that names the records."),
-    click.option(
+    column("--id", "Column that names the records."),
+    repeated(
         "--kind",
+        "COLUMN=KIND",
+        "The kind of a column: continuous, categorical, count, date, sequence, place, label, "
+        "parent, group or ignore.",
         "kinds",
-        metavar="COLUMN=KIND",
-        multiple=True,
-        help="The kind of a column: continuous, categorical, count, date, sequence, place, label, "
-        "parent, group or ignore. May be repeated.",
     ),
-    click.option(
-        "--ignore", metavar="COLUMN", multiple=True, help="Leave a column out. May be repeated."
-    ),
-    click.option(
-        "--place",
-        "places",
-        metavar="X,Y",
-        multiple=True,
-        help="Two or three columns that together are one place. May be repeated.",
-    ),
-    click.option(
+    repeated("--ignore", "COLUMN", "Leave a column out."),
+    repeated("--place", "X,Y", "Two or three columns that together are one place.", "places"),
+    file(
         "--sequences",
-        type=click.Path(),
-        help="Aligned sequences (FASTA or NEXUS), matched to the records by name.",
+        "Aligned sequences (FASTA or NEXUS), matched to the records by name.",
+        metavar=None,
     ),
-    click.option(
+    choice(
         "--unsequenced",
-        type=click.Choice(["error", "missing"]),
-        default="error",
-        show_default=True,
-        help="For records without a sequence: stop with an error, or treat all their sites as "
-        "missing.",
+        ["error", "missing"],
+        "For records without a sequence: stop with an error, or treat all their sites as missing.",
     ),
-    click.option(
+    choice(
         "--extra-sequences",
-        type=click.Choice(["error", "ignore"]),
-        default="error",
-        show_default=True,
-        help="For sequences without a record: stop with an error, or leave them out.",
+        ["error", "ignore"],
+        "For sequences without a record: stop with an error, or leave them out.",
     ),
     click.option(
         "--day-first/--month-first",
@@ -134,12 +160,11 @@ table_options = together(
     click.option(
         "--sheet", metavar="NAME", help="Sheet of a spreadsheet (.xlsx); the first by default."
     ),
-    click.option(
+    repeated(
         "--na",
-        metavar="TEXT",
-        multiple=True,
-        help="Another text that marks a missing value, besides empty cells, NA, NaN, null, ? and a "
-        "point. May be repeated.",
+        "TEXT",
+        "Another text that marks a missing value, besides empty cells, NA, NaN, null, ? and a "
+        "point.",
     ),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option(
@@ -196,30 +221,20 @@ out_folder = together(
 )
 
 candidate_options = together(
-    click.option(
+    choice(
         "--candidates",
-        type=click.Choice(["auto", "dense", "knn"]),
-        default="auto",
-        show_default=True,
-        help="Use all possible parents (dense) or the best of each record (knn). auto: dense "
-        "up to 4,000 records of a group (density and label: 1,500).",
+        ["auto", "dense", "knn"],
+        "Use all possible parents (dense) or the best of each record (knn). auto: dense up to "
+        "4,000 records of a group (density and label: 1,500).",
     ),
-    click.option(
-        "--n-candidates",
-        type=click.IntRange(min=1),
-        default=20,
-        show_default=True,
-        help="Number of candidate parents of each record, with knn.",
-    ),
+    whole_number("--n-candidates", "Number of candidate parents of each record, with knn.", 20),
     section="Computation",
 )
 
 checkpoint_option = together(
-    click.option(
+    file(
         "--checkpoint",
-        type=click.Path(),
-        metavar="FILE",
-        help="Save the state of the fit in this file; a run that was killed resumes from it.",
+        "Save the state of the fit in this file; a run that was killed resumes from it.",
     ),
     section="Computation",
 )

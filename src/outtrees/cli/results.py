@@ -25,7 +25,7 @@ def csv_writer(columns: Mapping[str, Any]) -> Writer:
     return lambda path: write_csv(path, dict(columns))
 
 
-def model_writer(screen: Screen, model: Any) -> dict[str, Writer]:
+def _model_writer(screen: Screen, model: Any) -> dict[str, Writer]:
     """Return the writer of the model file; none, with a warning, for a model without a format."""
     from outtrees.io import CLASSES, save
 
@@ -41,8 +41,9 @@ def write_files(
     folder: str | None,
     writers: Mapping[str, Writer],
     names: Iterable[str] = (),
+    model: Any = None,
 ) -> None:
-    """Write all files, or none, and say which; without a folder, nothing.
+    """Write all files and the model, or none, and say which; without a folder, nothing.
 
     Files of an earlier run go with it. `names` are what such files are called: those that are not
     known to be of a run stay, and are warned of.
@@ -52,6 +53,8 @@ def write_files(
     screen.summary["files"] = {}
     if folder is None:
         return
+    if model is not None:
+        writers = {**writers, **_model_writer(screen, model)}
     about = {"outtrees": __version__, "command": screen.summary.get("command")}
     with whole_folder(folder, about) as stage:
         for name, write in writers.items():
@@ -84,8 +87,10 @@ def where_whole(folder: str | None, name: str) -> str:
 # The folder ----------------------------------------------------------------------------------
 
 
-def check_folder(path: str | os.PathLike[str], names: Iterable[str] = ()) -> None:
-    """Refuse, before hours of work, a folder that cannot be made or written to."""
+def check_folder(path: str | os.PathLike[str] | None, names: Iterable[str] = ()) -> None:
+    """Refuse, before hours of work, a folder that cannot be made or written to; None is none."""
+    if path is None:
+        return
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise CommandError(f"{str(path)!r} is a file, but --out must be a folder; name another", 3)

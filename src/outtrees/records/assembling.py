@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import lgamma, log
 
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees._common.cycles import cycle_of
 from outtrees.errors import Option, RecordsError
-from outtrees.records.column import KINDS, ROLES, Column, first_ten, quoted
+from outtrees.records.column import KINDS, ROLES, Column, first_ten, is_number, quoted, shown
 from outtrees.records.frames import IN_MEMORY
-from outtrees.records.kinds import infer_kind, make_column
+from outtrees.records.kinds import coded, infer_kind, make_column
 from outtrees.records.names import names_age, names_introductions, names_records, words
-from outtrees.records.numbers import is_number
 from outtrees.records.places import find_ends, find_places, is_geographic, read_place
 from outtrees.records.records import Records
-from outtrees.records.relations import (
-    are_yes_or_no,
-    check_groups,
-    read_groups,
-    read_introductions,
-    read_parents,
-)
 from outtrees.records.sequences import check_unique
 from outtrees.records.table import Table
 from outtrees.records.tracks import find_tracks
@@ -33,6 +29,9 @@ _LOG_CHANCE = log(1e-4)  # measurements that all differ by a chance smaller than
 _PARENT_WORDS = {"parent", "mother", "father", "infector", "ancestor", "biter", "advisor"}
 _NOBODY = ("0", "0.0", "-1", "-1.0")  # what stands for an unknown parent where parents are numbers
 _PARENT_NAMES = ("parent", "known_parent", "known parent")
+_ROOT = "root"
+_YES = frozenset({"1", "1.0", "true", "yes", "y", "t"})
+_NO = frozenset({"0", "0.0", "false", "no", "n", "f"})
 Cells = Mapping[str, list[str]]
 
 
@@ -91,13 +90,13 @@ def from_table(
             continue
         roles.append((name, "ignored" if kind == "ignore" else kind, reason))
         if kind == "parent":
-            parents = read_parents(table, name, column, ids, missing, homes)
+            parents = _read_parents(table, name, column, ids, missing, homes)
         elif kind == "group":
-            group_names, groups = read_groups(table, name, column, missing)
+            group_names, groups = _read_groups(table, name, column, missing)
     for name in (name for name, role, _ in roles if role == "introduction"):
-        parents = read_introductions(table, name, cells[name], missing, parents)
+        parents = _read_introductions(table, name, cells[name], missing, parents)
     if groups is not None:
-        check_groups(parents, groups, ids, table)
+        _check_groups(parents, groups, ids, table)
     return Records(
         ids=tuple(ids),
         columns=tuple(columns),
@@ -280,7 +279,7 @@ def _kind(
         if found <= {*ids, *(f"{i}.0" for i in ids), "root"}:
             return "parent", f"called {name}, holds identities"
     kind, reason = infer_kind(name, cells, present)
-    if names_introductions(name) and are_yes_or_no(cells[row] for row in present):
+    if names_introductions(name) and _are_yes_or_no(cells[row] for row in present):
         return "ignore", _INTRODUCTIONS  # no attribute that a child could have from its parent
     if kind in KINDS and _holds_identities(name, [cells[row] for row in present], ids):
         return "ignore", _IDENTITIES
@@ -392,3 +391,124 @@ def _place(
         projected=projected,
         end_values=found.end_values,
     )
+
+
+# Known parents and groups --------------------------------------------------------------------
+
+
+def _read_parents(
+    table: Table,
+    name: str,
+    cells: list[str],
+    ids: Sequence[str],
+    missing: frozenset[str],
+    homes: Sequence[str],
+) -> dict[int, int]:
+    """Return the known parents: row of the child → row of the parent, or −1.
+
+    A cell holds the identity of the parent, "root" for a record known to have none among the
+    records (unless a record is called so), or nothing if the parent is unknown. Of several records
+    of one name, the one with the child's home is meant.
+
+    Raises
+    ------
+    RecordsError
+        If a parent is no record, a record descends from itself, directly or around a circle.
+    """
+    place = {identity: row for row, identity in enumerate(ids)}
+    at_home = {key: row for row, key in enumerate(zip(homes, ids, strict=True))}
+    parents: dict[int, int] = {}
+    strangers = []
+    for row, cell in enumerate(cells):
+        if cell in missing and cell not in place:
+            continue
+        # A column of whole numbers with gaps comes out of a data frame as 3.0.
+        short = cell.removesuffix(".0")
+        ways = [at_home.get((homes[row], cell)), at_home.get((homes[row], short))]
+        ways += [place.get(cell), place.get(short)]
+        found = next((way for way in ways if way is not None), None)
+        if found is None and cell.lower() == _ROOT:
+            parents[row] = -1
+        elif found is None:
+            strangers.append(f"{shown(cell, 30)} ({table.spot(row)})")
+        elif found == row:
+            raise table.error(
+                row,
+                name,
+                f"{quoted(cell)} is given as its own parent; write "
+                f"{_ROOT!r} if it has none among the records, nothing if its parent is unknown",
+            )
+        else:
+            parents[row] = found
+    if strangers:
+        raise RecordsError(
+            f"{table.title}, column {quoted(name)}: {len(strangers)} known parents are no records: "
+            f"{first_ten(strangers)}; add those records, write {_ROOT!r}, or leave the cells empty"
+        )
+    circle = cycle_of(parents)
+    if circle:
+        raise table.error(
+            circle[0],
+            name,
+            f"the known parents go around in a circle: "
+            f"{first_ten([ids[row] for row in circle])}; correct one of them",
+        )
+    return parents
+
+
+def _are_yes_or_no(cells: Iterable[str]) -> bool:
+    """Return whether all cells say yes or no, and some say each."""
+    found = {cell.lower() for cell in cells}
+    return found <= _YES | _NO and not found.isdisjoint(_YES) and not found.isdisjoint(_NO)
+
+
+def _read_introductions(
+    table: Table, name: str, cells: list[str], missing: frozenset[str], parents: dict[int, int]
+) -> dict[int, int]:
+    """Return the known parents and, with parent −1, the records of which the column says yes."""
+    known = dict(parents)
+    for row, cell in enumerate(cells):
+        if cell in missing or cell.lower() in _NO:
+            continue
+        if cell.lower() not in _YES:
+            raise table.error(
+                row,
+                name,
+                f"an introduction must be marked yes, and other records no; got {quoted(cell)}. "
+                "Write yes, no, or nothing",
+            )
+        if known.setdefault(row, -1) >= 0:
+            raise table.error(
+                row, name, "the record is marked as an introduction, but has a known parent"
+            )
+    return known
+
+
+def _read_groups(
+    table: Table, name: str, cells: list[str], missing: frozenset[str]
+) -> tuple[tuple[str, ...], NDArray[np.intp]]:
+    """Return the names of the groups, and which one each record belongs to, (T,)."""
+    for row, cell in enumerate(cells):
+        if cell in missing:
+            raise table.error(
+                row,
+                name,
+                "every record is expected to belong to a group, but the "
+                "cell is empty; name its group",
+            )
+    names, codes = coded(tuple(cells))
+    return tuple(names), codes.astype(np.intp)
+
+
+def _check_groups(
+    parents: dict[int, int], groups: NDArray[np.intp], ids: Sequence[str], table: Table
+) -> None:
+    """Refuse a known parent from another group."""
+    for child, parent in parents.items():
+        if parent >= 0 and groups[child] != groups[parent]:
+            raise table.error(
+                child,
+                None,
+                f"the known parent {quoted(ids[parent])} is in another group "
+                "than its child; only records of the same group can be related",
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -15,7 +17,11 @@ Array = NDArray[np.float64]
 KINDS = ("continuous", "categorical", "count", "date", "sequence", "place", "label")
 # What a column can be besides: these do not become a Column.
 ROLES = ("ignore", "parent", "introduction", "group", "id")
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?", ".")
 _EPOCH = date(1970, 1, 1)
+# float() would also take "nan", "infinity" and "1_000".
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +162,33 @@ class Column:
         if self.calendar:
             return (_EPOCH + timedelta(days=int(np.floor(value)))).isoformat()
         return f"{value:.6g}"
+
+
+def is_number(cell: str) -> bool:
+    """Return whether a cell is written as a number; infinity counts, to be refused by name.
+
+    Examples
+    --------
+    >>> [is_number(cell) for cell in ("-3.5", "1e6", "1_000", "nan", "inf", "")]
+    [True, True, False, False, True, False]
+    """
+    return bool(_NUMBER.fullmatch(cell) or _INFINITE.fullmatch(cell))
+
+
+def first_not(cells: list[str], present: list[int]) -> int | None:
+    """Return the first of the present rows whose cell is no finite number, None if all are."""
+    for row in present:
+        cell = cells[row]
+        if not _NUMBER.fullmatch(cell) or math.isinf(float(cell)):
+            return row
+    return None
+
+
+def as_numbers(cells: list[str], present: list[int]) -> Array:
+    """Return the cells as numbers, (T,), NaN where missing."""
+    values = np.full(len(cells), np.nan)
+    values[present] = [float(cells[row]) for row in present]
+    return values
 
 
 def shown(text: object, length: int = 60) -> str:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from outtrees.errors import RecordsError
-from outtrees.records.column import Array, first_ten, quoted
+from outtrees.records.column import MISSING, Array, first_ten, quoted
 from outtrees.records.dates import Dates, read_dates
 from outtrees.records.files import MAX_BYTES
-from outtrees.records.reading import MISSING, read_text
+from outtrees.records.reading import read_text
 from outtrees.records.table import Table
 
 # Names of columns, in small letters, in order of preference.

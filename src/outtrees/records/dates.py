@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from outtrees.errors import Option
-from outtrees.records.column import Array, quoted
+from outtrees.records.column import Array, is_number, quoted
 from outtrees.records.names import names_date
-from outtrees.records.numbers import is_number
 from outtrees.records.table import Table
 
 _EPOCH = date(1970, 1, 1).toordinal()

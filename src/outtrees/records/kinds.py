@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees.records.column import Column, quoted
+from outtrees.records.column import Column, as_numbers, first_not, is_number, quoted
 from outtrees.records.dates import are_years, is_date, look_like_dates, read_dates
 from outtrees.records.names import names_age, names_date, names_units
-from outtrees.records.numbers import as_numbers, first_not, is_number
 from outtrees.records.sequences import align, looks_like_dna
 from outtrees.records.table import Table
 
@@ -19,19 +18,7 @@ _LONG_UNIQUE, _ENOUGH = 8, 10  # digits of numbers that all differ, such as pass
 
 
 def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, str]:
-    """Return the kind of a column and the reason; the first rule that fits decides.
-
-    1. No value, or one only: ignored, it tells no record from another.
-    2. All cells calendar dates (2020-03-05, 2020-03, 05.03.2020, 2009–2013): date.
-    3. All cells numbers: date if the name says when (date, onset, day, sampling_time, …);
-       continuous if some have decimals or they are ages; if the name is that of a unit (family_id,
-       ward, tract, …) or they are written as codes (0042, 39005970100), categorical if a tenth of
-       the cells share their value with another, else ignored; categorical if there are two values,
-       or up to 5 and most recur; continuous if some are negative; count up to 30; continuous
-       beyond.
-    4. All cells DNA of one length, 20 sites at least: sequence.
-    5. Text: categorical if at least half of the cells share their value with another (a tenth, if
-       the name is that of a unit); else ignored, it is a name or a remark.
+    """Return the kind of a column and the reason, by the rules 2 to 6 of `read_records`.
 
     Examples
     --------

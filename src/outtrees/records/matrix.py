@@ -7,14 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from outtrees.errors import RecordsError
-from outtrees.records.column import Array, first_ten, quoted
+from outtrees.errors import Option, RecordsError
+from outtrees.records.column import MISSING, Array, counted, first_ten, is_number, quoted
 from outtrees.records.files import MAX_BYTES, read_source
-from outtrees.records.numbers import is_number
 from outtrees.records.sequences import check_unique
 from outtrees.records.table import delimited_rows
-
-_UNKNOWN = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?", ".")
 
 
 def read_matrix(
@@ -97,6 +94,28 @@ def read_matrix(
     return tuple(down), matrix
 
 
+def in_order_of(wanted: Sequence[str], ids: Sequence[str], matrix: Array, title: str) -> Array:
+    """Return a matrix between `ids` in the order of the records; both must be the same."""
+    place = {name: row for row, name in enumerate(ids)}
+    known = set(wanted)
+    strangers = [name for name in ids if name not in known]
+    without = [name for name in wanted if name not in place]
+    if strangers or without:
+        parts = [f"{len(strangers)} are not records: {first_ten(strangers)}"] * bool(strangers)
+        parts += [
+            f"{counted(len(without), 'record')} {'is' if len(without) == 1 else 'are'} not in it: "
+            f"{first_ten(without)}"
+        ] * bool(without)
+        raise RecordsError(
+            f"{title}: identities do not match those of the table; {'; '.join(parts)}. Name the "
+            "same records in both, or another column with ",
+            Option("id"),
+            records=[*strangers, *without],
+        )
+    order = [place[name] for name in wanted]
+    return matrix[np.ix_(order, order)]
+
+
 def _row(
     title: str, line: int, cells: Sequence[str], name: str, across: Sequence[str], unknown: bool
 ) -> Array:
@@ -106,7 +125,7 @@ def _row(
         cell = cell.strip()
         if is_number(cell) and float(cell) < np.inf:
             numbers[v] = float(cell)
-        elif unknown and across[v] != name and cell in _UNKNOWN:
+        elif unknown and across[v] != name and cell in MISSING:
             numbers[v] = np.nan
         elif cell or across[v] != name:
             raise RecordsError(

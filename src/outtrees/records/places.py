@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from outtrees.errors import RecordsError
-from outtrees.records.column import Array, first_ten, quoted
+from outtrees.records.column import Array, as_numbers, first_not, first_ten, quoted
 from outtrees.records.names import words
-from outtrees.records.numbers import as_numbers, first_not
 from outtrees.records.table import Table
 
 EARTH_RADIUS_KM = 6371.0088  # mean radius
