@@ -108,6 +108,20 @@ def test_errors_are_those_of_second_differences_and_given_parameters_have_none()
     assert 0 < table["lower"][i] < table["estimate"][i] < table["upper"][i]
 
 
+def test_the_report_has_infections_people_between_and_no_weights():
+    found = fitted(**GIVEN, sampled=0.5)
+    spread = found.spread()
+    data = found.report_data(spread=spread)
+    infected, between = data.columns[-2:]
+    assert infected.values == spread.infections["infected"]
+    assert infected.text[0].startswith(f"{infected.values[0]:.3g} (")
+    number = {(c, p): n for c, p, _, n in spread.links.rows()}
+    for child, parent, cell in zip(data.ids, data.consensus, between.values, strict=True):
+        assert cell == (None if parent < 0 else number[child, data.ids[parent]])
+    assert data.drawn
+    assert data.weights is None  # "what if" is answered by the command
+
+
 def test_other_models_have_no_spread():
     with pytest.raises(ValueError, match="transmission model"):
         Ancestry(id="id").fit({"id": list("abc"), "x": [0.1, 0.2, 0.9]}).spread()

@@ -102,6 +102,7 @@ def parameter_sentences(
         posterior.names, lineage.kernels, lineage.outlier_shares, strict=True
     ):
         text = f"{name}: {kernel.describe()}".replace(" units of time", f" {unit}")
+        text = text.replace(" unit of time", " day") if calendar else text
         if share == 1:
             text = f"{name}: left out, since it adds too little that tells parents from others"
         elif share > 0:
@@ -482,7 +483,7 @@ def report_data(
     return ReportData(
         title=f"Ancestry of {counted(len(records), 'record')}",
         ids=list(records.ids),
-        columns=[_report_column(column) for column in records.columns],
+        columns=[*map(_report_column, records.columns), *_spread_columns(posterior, spread)],
         edges=_report_edges(posterior),
         evidence_names=list(posterior.names),
         consensus=posterior.consensus.parents,
@@ -501,6 +502,7 @@ def report_data(
         intervals=intervals,
         interval_note=note,
         series=series,
+        drawn=isinstance(posterior.trees, NearestSampled),
     )
 
 
@@ -584,6 +586,31 @@ def _spread(spread: Spread | None) -> tuple[list[ReportInterval], list[ReportSer
         for name, estimate, lower, upper, given in rows
     ]
     return intervals, _children_series(spread.reproduction, "sampled children of one case")
+
+
+def _spread_columns(posterior: Posterior, spread: Spread | None) -> Iterator[ReportColumn]:
+    """Yield when each record was infected, and how many people nobody sampled lie before it."""
+    if spread is None:
+        return
+    table = spread.infections
+    days = [None if cell == "" else _day(cell) for cell in table["infected"]]
+    cells = zip(*(table[name] for name in ("infected", "lower", "upper")), strict=True)
+    texts = ["" if row[0] == "" else "{} ({} to {})".format(*map(_cell, row)) for row in cells]
+    yield ReportColumn("infected (95 % interval)", "date", days, texts)
+    row = {name: i for i, name in enumerate(posterior.records.ids)}
+    between: list[float | None] = [None] * len(row)
+    links = spread.links
+    for child, parent, number in zip(
+        links["child"], links["parent"], links["unsampled"], strict=True
+    ):
+        if row[parent] == posterior.consensus.parents[row[child]]:
+            between[row[child]] = number
+    shown = ["" if number is None else f"{number:.1f}" for number in between]
+    yield ReportColumn("unsampled people since the parent", "continuous", between, shown)
+
+
+def _cell(cell: Any) -> str:
+    return cell if isinstance(cell, str) else short_number(cell)
 
 
 def _children_by_week(posterior: Posterior) -> list[ReportSeries]:

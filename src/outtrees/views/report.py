@@ -34,6 +34,15 @@ _SCRIPTS = (
     *("elimination", "model", "colour", "pen", "view", "axis", "tree", "whatif", "panel", "matrix"),
     *("timeline", "curve", "table", "controls", "start"),
 )
+_EXACT = """<p>Supports, root probabilities and expected numbers of children are sums over
+<em>all</em> possible trees of these records: no tree is sampled, and they are exact given the
+parameters.</p><p>“What if” answers are sums over all trees as well, computed in this page when you
+ask; parameters are not fitted again.</p>"""
+_DRAWN = """<p>A parent here is the nearest <em>sampled</em> ancestor: people whom nobody sampled
+may lie between. Descent from a record itself is summed over all possible trees; what comes to it
+from people who have an unsampled infector in common is averaged over drawn trees, always the same
+ones, so that this part of a support has an error of sampling.</p>"""
+_OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*")
 _SENTENCES = 12  # parameters that are shown at once; more unfold
 _SENTENCE_LENGTH = 2000  # characters of a parameter, a warning or an entry of the provenance
 
@@ -90,6 +99,7 @@ def report_html(data: ReportData) -> str:
         "SENTENCE": _text(main_sentence(data)),
         "NOTICES": _notices(data),
         "PARAMETERS": _parameters(data.parameters) or '<p class="quiet">No fitted parameters.</p>',
+        "EXACT": _DRAWN if data.drawn else _EXACT,
         "PROVENANCE": _provenance(data),
         "LICENCE": _text(asset(f"{_D3}.LICENSE")),
         "STYLE": style,
@@ -137,7 +147,8 @@ def _notices(data: ReportData) -> str:
 
 
 def _list(sentences: Iterable[str], kind: str = "") -> str:
-    items = "".join(f"<li>{_text(visible(s, _SENTENCE_LENGTH))}</li>" for s in sentences)
+    shown = (_text(visible(sentence, _SENTENCE_LENGTH)) for sentence in sentences)
+    items = "".join("<li>" + _OPTION.sub(r"<code>\g<0></code>", text) + "</li>" for text in shown)
     return f'<ul class="{kind}">{items}</ul>' if items else ""
 
 

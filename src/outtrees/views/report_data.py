@@ -142,6 +142,7 @@ class ReportData:
     intervals: Sequence[ReportInterval] = ()
     interval_note: str = ""  # what kind of intervals they are
     series: Sequence[ReportSeries] = ()
+    drawn: bool = False  # whether supports average over drawn trees, of nearest sampled ancestors
 
 
 def visible(text: object, limit: int = LABEL_LENGTH) -> str:
@@ -239,6 +240,7 @@ def page_data(data: ReportData) -> dict[str, Any]:
             for part in data.intervals
         ],
         "intervalNote": visible(data.interval_note, 2000),
+        "drawn": bool(data.drawn),
         "series": [
             {
                 "name": visible(series.name),

@@ -737,8 +737,7 @@ class TransmittedSequence(ColumnKernel):
         """Return the rate of substitutions."""
         rate, sites = self.process.clock.rate, len(self.root)
         return (
-            f"{rate:.2g} substitutions a site and {rate * sites:.2g} a sequence in one of the "
-            "units of time"
+            f"{rate:.2g} substitutions a site and {rate * sites:.2g} a sequence in one unit of time"
         )
 
 

@@ -9,7 +9,7 @@ function startTable() {
     { name: "support", get: (i) => state.tree.support[i], show: (i) => percent(state.tree.support[i]), number: true },
     { name: "root probability", get: (i) => data.rootProbability[i], show: (i) => percent(data.rootProbability[i]), number: true },
     { name: "expected children", get: (i) => data.expectedChildren[i], show: (i) => data.expectedChildren[i].toFixed(2), number: true },
-    ...data.columns.filter((c) => c.kind !== "sequence" && c.kind !== "date").map((c) => ({
+    ...data.columns.filter((c) => c.kind !== "sequence" && !(data.dates && c.kind === "date" && c.values.every((v, i) => v === data.dates[i]))).map((c) => ({
       name: c.name, get: (i) => number(c.values[i]), show: (i) => c.text[i], number: ["continuous", "count"].includes(c.kind),
     })),
   ];

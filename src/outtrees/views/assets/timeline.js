@@ -14,7 +14,7 @@ function startTimeline() {
   };
 
   function rowsOf() {
-    const column = usable[select.value], values = column ? column.values.map((v) => (v === null ? null : String(number(v)))) : state.tree.depth.map(String);
+    const column = usable[select.value], values = column ? column.values.map((v) => (v === null || v === "" ? null : String(number(v)))) : state.tree.depth.map(String);
     const count = d3.rollup(shownRecords().map((i) => values[i]).filter((v) => v !== null), (g) => g.length, (v) => v);
     let names = [...count.keys()].sort((a, b) => (column && column.kind !== "count" ? count.get(b) - count.get(a) || d3.ascending(a, b) : a - b));
     const rest = names.length > MOST;

@@ -184,7 +184,8 @@ function startWhatIf() {
   }
 
   const tooLarge = () => make("div", {},
-    make("p", {}, "This table is too large to be summed inside a page. In the folder that holds the results, run"), command());
+    make("p", {}, data.drawn ? "Supports of the transmission model average over drawn trees, which this page does not hold. In the folder that holds the results, run"
+      : "This table is too large to be summed inside a page. In the folder that holds the results, run"), command());
 
   function show(...content) {
     const chips = state.supposed.map((s) => make("span", { class: "chip" }, make("span", {}, ...words(s)),
