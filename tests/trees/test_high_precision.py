@@ -205,17 +205,16 @@ def test_compiled_blocks_are_twins_of_those_in_numpy(lo, hi):
     rng = np.random.default_rng(hi)
     m = hi - lo
     q = np.exp(rng.normal(size=(30, 30)))
-    beyond = q[lo:hi, :lo].sum(axis=1)
     x, y, s = np.exp(rng.normal(size=(3, 30)))
     flow_P, U_M = np.exp(rng.normal(size=(2, m, m)))
     found = []
     for blocks in (elimination_blocks, elimination_kernels):
         factors, pivots = q.copy(), np.ones(m)
-        inverses = np.empty((2, m, m))
+        inverses, beyond = np.empty((2, m, m)), q[lo:hi, :lo].sum(axis=1)
         time = blocks.factor_block(factors, lo, hi, beyond, pivots, *inverses)
         derived = blocks.derive_block(factors, lo, hi, x, y, s, flow_P, U_M, beyond)
         np.fill_diagonal(factors, 0.0)  # never read
-        found.append((factors, pivots, inverses, time, *derived))
+        found.append((factors, pivots, inverses, beyond, time, *derived))
     for mine, twin in zip(*found, strict=True):
         np.testing.assert_allclose(mine, twin, rtol=1e-11)
 
@@ -244,6 +243,7 @@ def test_large_panels(monkeypatch):
     weights = check(*random_weights(np.random.default_rng(7), 300, 2.0))
     small = elimination.eliminate(weights, 3)
     monkeypatch.setattr(elimination, "_LARGE", 300)
+    monkeypatch.setattr(elimination, "_KEPT", 200)
     large = elimination.eliminate(weights, 3)
     assert [p.hi - p.lo for p in large.panels] == [96, 96, 96, 12]
     assert [p.hi - p.lo for p in small.panels] == [48, 48, 48, 48, 48, 48, 12]

@@ -42,7 +42,9 @@ from outtrees.trees.weights import Floats, Ints, Weights, anchored_order
 # Nodes leave in panels of so many, which share what happens inside them between few products;
 # and panels in groups of four, which take from all before them in two large products. Large
 # problems have wider ones: their products share out better between threads.
-_PANEL, _LARGE_PANEL, _LARGE = 48, 96, 1500
+_PANEL, _LARGE_PANEL, _LARGE = 48, 96, 800
+# Up to so many nodes, the scaled weights are kept: 4 MB are cheaper than exponentials taken twice.
+_KEPT = 700
 _PANELS_IN_GROUP = 4
 # Fewer nodes are done in NumPy before numba is loaded.
 _FEW = 8
@@ -57,6 +59,7 @@ class _Panel:
     group: tuple[int, int]  # the group of panels that it is in: its nodes from … to
     inv_su: Floats  # (S − U)⁻¹, entries ≥ 0
     inv_ip: Floats  # (I − P)⁻¹, entries ≥ 0
+    beyond: Floats  # the share of P that goes to all nodes before the panel together
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class Elimination:
     root_shift: float  # log of what the scaled root weights were divided by
     rho: Floats  # (n,) scaled root weights
     factors: Floats  # (n, n): U above the diagonal, P below; the diagonal is never read
+    kept: Floats | None  # (n, n) the scaled weights in the caller's order, of few nodes
     s: Floats  # (n,) pivots; s_0 = 1 stands for the node that stays
     panels: list[_Panel]
     x: Floats  # (n,) Z_r / Z_0 in scaled weights
@@ -102,7 +106,10 @@ class Elimination:
         """Return P(u descends from v) as (n, n) [child, parent] and P(r is the root)."""
         edge = _derivatives(self)
         _swap(edge, self.order)
-        _scaled_beta(self.weights.log_beta, self.log_scale, multiply_into=edge)
+        for rows in _chunks(len(edge)):
+            beta = _scaled_beta(self.weights, rows) if self.kept is None else self.kept[rows]
+            edge[rows] *= beta
+            settled(edge[rows], len(edge))
         root = (self.rho * self.x / self.rho_0)[self.order]
         return edge, root
 
@@ -148,7 +155,9 @@ def eliminate(weights: Weights, anchor: int) -> Elimination | None:
     order = anchored_order(weights.n, anchor)
     log_scale = weights.log_scale
     factors = np.empty_like(weights.log_beta)
-    _scaled_beta(weights.log_beta, log_scale, out=factors)
+    for rows in _chunks(weights.n):
+        _scaled_beta(weights, rows, out=factors[rows])
+    kept = factors.copy() if weights.n <= _KEPT else None
     _swap(factors, order)
     log_rho = weights.log_root - log_scale
     root_shift = float(log_rho.max())
@@ -163,27 +172,20 @@ def eliminate(weights: Weights, anchor: int) -> Elimination | None:
         return None
     x, y, time, rho_0 = solved
     return Elimination(
-        weights, order, log_scale, root_shift, rho, factors, s, panels, x, y, time, rho_0
+        weights, order, log_scale, root_shift, rho, factors, kept, s, panels, x, y, time, rho_0
     )
 
 
-def _scaled_beta(
-    log_beta: Floats,
-    log_scale: Floats,
-    *,
-    out: Floats | None = None,
-    multiply_into: Floats | None = None,
-) -> None:
-    """Write β / scale to ``out``, or multiply it into M for probabilities, a few rows at a time."""
-    rows = max(1, 65536 // len(log_beta))  # half a megabyte: stays in cache between the steps
-    for lo in range(0, len(log_beta), rows):
-        chunk = slice(lo, lo + rows)
-        beta = log_beta[chunk] - log_scale[chunk, None]
-        if out is not None:
-            np.exp(beta, out=out[chunk])
-        if multiply_into is not None:
-            multiply_into[chunk] *= np.exp(beta, out=beta)
-            settled(multiply_into[chunk], len(log_beta))
+def _chunks(n: int) -> list[slice]:
+    """Return stretches of rows of half a megabyte, which stay in cache between the steps."""
+    rows = max(1, 65536 // n)
+    return [slice(lo, lo + rows) for lo in range(0, n, rows)]
+
+
+def _scaled_beta(weights: Weights, rows: slice, out: Floats | None = None) -> Floats:
+    """Return the rows of β / scale."""
+    log_scaled = np.subtract(weights.log_beta[rows], weights.log_scale[rows, None], out=out)
+    return np.exp(log_scaled, out=log_scaled)
 
 
 def _swap(matrix: Floats, order: Ints) -> None:
@@ -209,29 +211,35 @@ def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
     blocks = _blocks(n)
     size = _PANEL if n < _LARGE else _LARGE_PANEL
     panels = []
-    for hi in range(n, 0, -size):
-        lo = max(hi - size, 0)
-        place = (n - hi) // size % _PANELS_IN_GROUP
-        if place == 0:
-            group = max(hi - size * _PANELS_IN_GROUP, 0), hi
-            _take_over(q, *group, n)
-        _take_over(q, lo, hi, group[1])
-        panel = _Panel(lo, hi, group, *np.empty((2, hi - lo, hi - lo)))
-        beyond = q[lo:hi, :lo].sum(axis=1)
-        if blocks.factor_block(q, lo, hi, beyond, s[lo:hi], panel.inv_su, panel.inv_ip) > LIMIT:
-            return None
-        if lo > 0:
-            q[lo:hi, :lo] = panel.inv_su @ q[lo:hi, :lo]
-            q[:lo, lo:hi] = q[:lo, lo:hi] @ panel.inv_ip
-        panels.append(panel)
+    for end in range(n, 0, -size * _PANELS_IN_GROUP):
+        first = max(end - size * _PANELS_IN_GROUP, 0)
+        if end < n:
+            q[first:end, :end] += q[first:end, end:] @ q[end:, :end]
+            q[:first, first:end] += q[:first, end:] @ q[end:, first:end]
+        for hi in range(end, first, -size):
+            lo, m = max(hi - size, first), min(size, hi - first)
+            later = slice(hi, end)  # of the group: they have left
+            rows = _with_product(q[lo:hi, :hi], q[lo:hi, later], q[later, :hi])
+            columns = _with_product(q[:lo, lo:hi], q[:lo, later], q[later, lo:hi])
+            q[lo:hi, lo:hi] = rows[:, lo:]
+            beyond = rows[:, :lo].sum(axis=1)
+            inv_su, inv_ip = np.empty((2, m, m))
+            panel = _Panel(lo, hi, (first, end), inv_su, inv_ip, beyond)
+            if blocks.factor_block(q, lo, hi, beyond, s[lo:hi], inv_su, inv_ip) > LIMIT:
+                return None
+            np.matmul(inv_su, rows[:, :lo], out=q[lo:hi, :lo])
+            np.matmul(columns, inv_ip, out=q[:lo, lo:hi])
+            panels.append(panel)
     return panels
 
 
-def _take_over(q: Floats, lo: int, hi: int, end: int) -> None:
-    """Add to nodes lo … hi−1 what nodes hi … end−1, which left before them, hand on."""
-    if hi < end:
-        q[lo:hi, :hi] += q[lo:hi, hi:end] @ q[hi:end, :hi]
-        q[:lo, lo:hi] += q[:lo, hi:end] @ q[hi:end, lo:hi]
+def _with_product(values: Floats, left: Floats, right: Floats) -> Floats:
+    """Return values + left @ right in an array of its own."""
+    if left.shape[1] == 0:
+        return values.copy()
+    product: Floats = left @ right
+    product += values
+    return product
 
 
 def _solve(
@@ -276,8 +284,8 @@ def _derivatives(e: Elimination) -> Floats:
 
     c_k is the one subtraction: between expected numbers of children, so its error is absolute
     and of the order of the rounding of one. A panel K needs M_RR of the earlier nodes R in two
-    matrix products, which collect in the parts of M that it will fill; the rest of its work is on
-    its own block.
+    matrix products, M_RR P_KRᵀ and U_RKᵀ M_RR; the rest of its work is on its own block, whose
+    U_RKᵀ M_RK = (U_RKᵀ M_RR P_KRᵀ + U_RKᵀ x_R y_Kᵀ) (I − P_KK)⁻ᵀ.
     """
     q, n = e.factors, len(e.s)
     blocks = _blocks(n)
@@ -285,22 +293,25 @@ def _derivatives(e: Elimination) -> Floats:
     for panel in reversed(e.panels):
         lo, hi = panel.lo, panel.hi
         first, last = panel.group
-        if lo == first:
-            np.matmul(M[:first, :first], q[first:last, :first].T, out=M[:first, first:last])
-            np.matmul(q[:first, first:last].T, M[:first, :first], out=M[first:last, :first])
+        if lo == first:  # what the whole group takes from all before it
+            group_into = M[:first, :first] @ q[first:last, :first].T
+            group_flow = q[:first, first:last].T @ M[:first, :first]
         P, U = q[lo:hi, :lo], q[:lo, lo:hi]
-        into, flow = M[:lo, lo:hi], M[lo:hi, :lo]
-        if lo > first:  # from nodes of the same group
-            into[:first] += M[:first, first:lo] @ P[:, first:].T
-            into[first:] = M[first:lo, :lo] @ P.T
-            flow[:, :first] += U[first:].T @ M[first:lo, :first]
-            flow[:, first:] = U.T @ M[:lo, first:lo]
+        into, flow = np.empty((lo, hi - lo)), np.empty((hi - lo, lo))
+        own = slice(lo - first, hi - first)
+        np.matmul(M[:first, first:lo], P[:, first:].T, out=into[:first])
+        np.matmul(M[first:lo, :lo], P.T, out=into[first:])
+        np.matmul(U[first:].T, M[first:lo, :first], out=flow[:, :first])
+        np.matmul(U.T, M[:lo, first:lo], out=flow[:, first:])
+        into[:first] += group_into[:, own]
+        flow[:, :first] += group_flow[own]
+        flow_P = U.T @ into
+        U_M = (flow_P + np.outer(e.x[:lo] @ U, e.y[lo:hi])) @ panel.inv_ip.T
         into += e.x[:lo, None] * e.y[lo:hi]
-        into[:] = into @ panel.inv_ip.T
-        own, c = blocks.derive_block(
-            q, lo, hi, e.x, e.y, e.s, flow @ P.T, U.T @ into, P.sum(axis=1)
+        np.matmul(into, panel.inv_ip.T, out=M[:lo, lo:hi])
+        M[lo:hi, lo:hi], c = blocks.derive_block(
+            q, lo, hi, e.x, e.y, e.s, flow_P, U_M, panel.beyond
         )
-        M[lo:hi, lo:hi] = own
         flow += c[:, None]
-        flow[:] = panel.inv_su.T @ flow
+        np.matmul(panel.inv_su.T, flow, out=M[lo:hi, :lo])
     return M

@@ -21,7 +21,7 @@ def factor_block(
     q: Floats,  # (n, n): the block's part is replaced by its factors
     lo: int,
     hi: int,
-    beyond: Floats,  # (m,) the weight to all nodes before the block together
+    beyond: Floats,  # (m,) the weight to all nodes before the block together; becomes the share
     s: Floats,  # (m,) filled with the pivots
     inv_su: Floats,  # (m, m) filled with (S − U)⁻¹
     inv_ip: Floats,  # (m, m) filled with (I − P)⁻¹
@@ -42,7 +42,7 @@ def factor_block(
             return np.inf
         row /= pivot
         work[:k, : k + 1] += work[:k, k + 1, None] * row
-    block[:] = work[:, 1:]
+    beyond[:], block[:] = work[:, 0], work[:, 1:]
     time = np.zeros(m)
     for k in range(m):
         time[k] = (1.0 + time[:k] @ block[:k, k]) / s[k]

@@ -83,6 +83,7 @@ def _factor(q, lo, beyond, s, inv_su, inv_ip, work):
             for j in range(k + 1):
                 work[i, j] += rate * work[k, j]
     for i in range(m):
+        beyond[i] = work[i, 0]
         for j in range(m):
             q[lo + i, lo + j] = work[i, j + 1]
     for k in range(m):  # row k of (I − P)⁻¹ from those before it

@@ -29,11 +29,10 @@ def settled(probabilities: Floats, n: int) -> Floats:
     A marginal is the difference of numbers up to the expected number of children, so rounding
     may leave an impossible edge at −1e-17. Anything lower would be an error in this library.
     """
-    if probabilities.min() < -1e-14 * n:
-        raise ArithmeticError(
-            f"a probability came out as {probabilities.min()}: please report this as a bug"
-        )
-    return np.maximum(probabilities, 0.0, out=probabilities)
+    smallest = probabilities.min()
+    if smallest < -1e-14 * n:
+        raise ArithmeticError(f"a probability came out as {smallest}: please report this as a bug")
+    return probabilities if smallest >= 0.0 else np.maximum(probabilities, 0.0, out=probabilities)
 
 
 def root_count_distribution(absorption: Floats) -> Floats:
