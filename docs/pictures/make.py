@@ -107,7 +107,9 @@ def pictures_of_the_app(browser, folder, table, sequences):
             browser.execute_script(
                 "document.getElementById('results-card').scrollIntoView({block: 'end'})"
             )
-            time.sleep(1.5)  # a frame that nobody sees is not drawn
+            time.sleep(
+                5
+            )  # a frame that nobody sees is not drawn, nor one at once on a busy machine
             clip = {"x": 0, "y": 0, "width": width, "height": 1500, "scale": 1}
             keep(browser, f"app-{size}.png", clip)
     finally:

@@ -11,6 +11,7 @@ from outtrees import views
 from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import ArgumentError, Option, RecordsError
 from outtrees.records import Column
+from outtrees.views.trees import draws
 
 if TYPE_CHECKING:
     from outtrees.ancestry.estimator import Ancestry
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _MOST_IN_MATRIX = 2000  # records whose supports a picture can show
 
 
+@draws
 def plot(
     self: Ancestry, kind: str = "consensus", *, color: str | None = None, ax: Any = None
 ) -> Any:
@@ -30,13 +32,9 @@ def plot(
     color : str, optional
         A column by which the records are coloured, or "introduction": the root that each
         descends from.
-    ax : matplotlib Axes, optional
-        By default pyplot's current axes if they are empty, else those of a new figure.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
     """
     posterior, parents = self.fitted, self.tree(kind)
     dates = posterior.dates
@@ -52,18 +50,15 @@ def plot(
     )
 
 
+@draws
 def plot_support(self: Ancestry, *, ax: Any = None) -> Any:
     """Draw the support of every parent (across) of every child (down).
 
     Parameters
     ----------
-    ax : matplotlib Axes, optional
-        As in `plot`.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Raises
     ------
@@ -88,6 +83,7 @@ def plot_support(self: Ancestry, *, ax: Any = None) -> Any:
     )
 
 
+@draws
 def plot_epicurve(
     self: Ancestry, color: str | None = None, *, step: float | None = None, ax: Any = None
 ) -> Any:
@@ -99,13 +95,9 @@ def plot_epicurve(
         As in `plot`; bars are stacked by it.
     step : float, optional
         The width of a bar, in days; by default a day, a week, …, whichever fits.
-    ax : matplotlib Axes, optional
-        As in `plot`.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Raises
     ------
@@ -133,6 +125,7 @@ def plot_epicurve(
     )
 
 
+@draws
 def plot_map(
     self: Ancestry, kind: str = "consensus", *, color: str | None = None, ax: Any = None
 ) -> Any:
@@ -144,13 +137,9 @@ def plot_map(
         As in `tree`.
     color : str, optional
         As in `plot`.
-    ax : matplotlib Axes, optional
-        As in `plot`.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Raises
     ------

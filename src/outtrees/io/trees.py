@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outtrees._common.docs import shared_docs
 from outtrees.errors import MissingExtraError
 
 # Letters, digits and dots need no quotation marks anywhere; an underscore would become a blank.
@@ -26,6 +27,15 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # What XML 1.0 cannot hold at all, not even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LINE_ENDS = {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}  # or readers would make blanks of them
+
+
+_documented = shared_docs(
+    tree="ids : sequence of str\n    Identities.\n"
+    "parents : array of shape (T,)\n    Rows of the parents, −1 at roots.\n"
+    "supports : array of shape (T,), optional\n    Of each record's parent.\n"
+    "dates : array of shape (T,), optional\n    From which lengths of edges follow.",
+    text="Returns\n-------\nstr\n    The text.",
+)
 
 
 @dataclass(frozen=True)
@@ -165,6 +175,7 @@ def _days(dates: ArrayLike | None, T: int) -> NDArray[np.float64] | None:
 # Newick and NEXUS --------------------------------------------------------------------------------
 
 
+@_documented
 def to_newick(
     ids: Sequence[str],  # (T,)
     parents: ArrayLike,  # (T,)
@@ -197,10 +208,7 @@ def to_newick(
         Whether names are written as they are, for tools that know no quotation marks; the names
         must then be without signs of Newick.
 
-    Returns
-    -------
-    str
-        The text.
+    {text}
 
     Notes
     -----
@@ -220,6 +228,7 @@ def to_newick(
     return "\n".join(_newick(tree, root, leaves, quoted) for root in tree.roots) + "\n"
 
 
+@_documented
 def to_nexus(
     ids: Sequence[str],  # (T,)
     parents: ArrayLike,  # (T,)
@@ -235,21 +244,11 @@ def to_nexus(
 
     Parameters
     ----------
-    ids : sequence of str
-        Identities.
-    parents : array of shape (T,)
-        Rows of the parents, −1 at roots.
-    supports : array of shape (T,), optional
-        Of each record's parent.
-    dates : array of shape (T,), optional
-        From which lengths of edges follow.
+    {tree}
     leaves : bool
         As in `to_newick`.
 
-    Returns
-    -------
-    str
-        The text.
+    {text}
 
     Examples
     --------
@@ -336,6 +335,7 @@ def _annotation(tree: Tree, record: int) -> str:
 # Graphs -----------------------------------------------------------------------------------------
 
 
+@_documented
 def to_graphml(
     ids: Sequence[str],  # (T,)
     parents: ArrayLike,  # (T,)
@@ -352,23 +352,13 @@ def to_graphml(
 
     Parameters
     ----------
-    ids : sequence of str
-        Identities.
-    parents : array of shape (T,)
-        Rows of the parents, −1 at roots.
-    supports : array of shape (T,), optional
-        Of each record's parent.
-    dates : array of shape (T,), optional
-        From which lengths of edges follow.
+    {tree}
     name : str
         What the name of a node is called.
     distances : bool
         Whether edges have a `distance`, 1 − support, besides.
 
-    Returns
-    -------
-    str
-        The text.
+    {text}
 
     Examples
     --------
@@ -401,6 +391,7 @@ def to_graphml(
     return "\n".join([*lines, "  </graph>", "</graphml>"]) + "\n"
 
 
+@_documented
 def to_networkx(
     ids: Sequence[str],  # (T,)
     parents: ArrayLike,  # (T,)
@@ -414,14 +405,7 @@ def to_networkx(
 
     Parameters
     ----------
-    ids : sequence of str
-        Identities.
-    parents : array of shape (T,)
-        Rows of the parents, −1 at roots.
-    supports : array of shape (T,), optional
-        Of each record's parent.
-    dates : array of shape (T,), optional
-        From which lengths of edges follow.
+    {tree}
 
     Returns
     -------

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outtrees.inference.likelihood import leaf_log_density
-from outtrees.views.trees import current_axes
+from outtrees.views.trees import current_axes, draws
 
 
+@draws
 def plot_density(
     estimator: Any,
     ax: Any = None,
@@ -29,8 +30,7 @@ def plot_density(
     Parameters
     ----------
     estimator : fitted OutTreeDensity with one or two columns
-    ax : matplotlib Axes, optional
-        By default the current axes of pyplot if they are empty, else those of a new figure.
+    {ax}
     n_grid : int
         Points along each axis.
     margin : float
@@ -40,10 +40,7 @@ def plot_density(
     show_tree : bool
         Whether the edges of the consensus tree are drawn; it costs O(T³).
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Raises
     ------
@@ -89,6 +86,7 @@ def plot_density(
     return ax
 
 
+@draws
 def plot_density_3d(
     estimator: Any,
     ax: Any = None,
@@ -106,8 +104,7 @@ def plot_density_3d(
     Parameters
     ----------
     estimator : fitted OutTreeDensity with three columns
-    ax : matplotlib Axes3D, optional
-        By default the current axes of pyplot if they are empty, else those of a new figure.
+    {ax}
     n_grid : int
         Points along each axis.
     margin : float
@@ -117,10 +114,7 @@ def plot_density_3d(
     show_tree : bool
         Whether the edges of the consensus tree are drawn; it costs O(T³).
 
-    Returns
-    -------
-    matplotlib Axes3D
-        Those drawn on.
+    {axes}
 
     Raises
     ------
@@ -189,6 +183,7 @@ def wall_densities(estimator: Any, grids: list[NDArray[np.float64]]) -> list[NDA
     return [np.asarray(np.trapezoid(density, grid, axis=d)) for d, grid in enumerate(grids)]
 
 
+@draws
 def plot_log_likelihoods(values: ArrayLike, *, ax: Any = None) -> Any:
     """Draw the log-likelihood of each iteration of a fit; return the axes.
 
@@ -196,13 +191,9 @@ def plot_log_likelihoods(values: ArrayLike, *, ax: Any = None) -> Any:
     ----------
     values : array-like of float
         The log-likelihood after each iteration.
-    ax : matplotlib Axes, optional
-        By default the current axes of pyplot if they are empty, else those of a new figure.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Raises
     ------
@@ -227,6 +218,7 @@ def plot_log_likelihoods(values: ArrayLike, *, ax: Any = None) -> Any:
     return ax
 
 
+@draws
 def plot_trace(estimator: Any, ax: Any = None) -> Any:
     """Draw the penalised log-likelihood against the steps of the fit; return the axes.
 
@@ -234,13 +226,9 @@ def plot_trace(estimator: Any, ax: Any = None) -> Any:
     ----------
     estimator : OutTreeDensity
         A fitted one.
-    ax : matplotlib Axes, optional
-        By default the current axes of pyplot if they are empty, else those of a new figure.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Examples
     --------

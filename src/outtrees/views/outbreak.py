@@ -13,11 +13,15 @@ from outtrees.views.trees import (
     calendar_axis,
     category_colors,
     current_axes,
+    draw_arrow,
     draw_records,
+    draws,
     epoch,
     explain,
+    legend_beside,
     shares,
     texts_of,
+    write_name,
 )
 
 _STEPS = (1 / 24, 1 / 4, 1, 7, 14, 30, 91, 365)  # days, of which a bar stands for one
@@ -25,6 +29,7 @@ _BARS = 45  # at most
 _NAMED_ON_MAP = 40
 
 
+@draws
 def plot_epicurve(
     dates: ArrayLike,  # (T,)
     groups: Sequence[str] | None = None,
@@ -48,13 +53,9 @@ def plot_epicurve(
         Whether the dates are days since 1970-01-01, to be shown as dates.
     step : float, optional
         The width of a bar; by default an hour, a day, a week, …, whichever gives at most 45 bars.
-    ax : matplotlib Axes, optional
-        By default the current axes of pyplot if they are empty, else those of a new figure.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Raises
     ------
@@ -112,14 +113,7 @@ def plot_epicurve(
     for side in ("right", "top"):
         ax.spines[side].set_visible(False)
     if groups is not None:
-        ax.legend(
-            title=group_label or None,
-            fontsize=8,
-            title_fontsize=8,
-            frameon=False,
-            loc="upper left",
-            bbox_to_anchor=(1.0, 1.0),
-        )
+        legend_beside(ax, group_label or None)
     if not known.all():
         ax.set_title(f"{int((~known).sum())} records without a date are left out", fontsize=9)
     return ax
@@ -137,6 +131,7 @@ def _step(span: float, calendar: bool) -> float:
     return float(next(m * power for m in (1, 2, 5, 10) if m * power >= rough))
 
 
+@draws
 def plot_map(
     positions: ArrayLike,  # (T, 2)
     parents: ArrayLike,  # (T,)
@@ -167,13 +162,9 @@ def plot_map(
         Of the axes.
     legend : bool
         Whether to explain the arrows, if supports differ, and the colours.
-    ax : matplotlib Axes, optional
-        By default the current axes of pyplot if they are empty, else those of a new figure.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Raises
     ------
@@ -200,15 +191,9 @@ def plot_map(
         if parent[child] < 0 or not (known[child] and known[parent[child]]):
             continue
         weight = float(share[child])
-        arrow = {
-            "arrowstyle": "-|>,head_width=0.15,head_length=0.35",
-            "color": str(0.8 - 0.6 * weight),
-            "linewidth": 0.4 + 1.6 * weight,
-            "shrinkA": 3,
-            "shrinkB": 3,
-            "connectionstyle": "arc3,rad=0.1",
-        }
-        ax.annotate("", xy=xy[child], xytext=xy[parent[child]], arrowprops=arrow, zorder=1)
+        head = "-|>,head_width=0.15,head_length=0.35"
+        color = str(0.8 - 0.6 * weight)
+        draw_arrow(ax, xy[parent[child]], xy[child], weight, 0.1, arrowstyle=head, color=color)
     size = float(np.clip(1500 / T, 6, 36))
     shown = colors
     if colors is not None and len(np.shape(colors)) == 1 and len(colors) == T:
@@ -242,13 +227,5 @@ def _write_names(ax: Any, texts: Sequence[str], xy: Any) -> None:
         gaps = np.abs(where[:, None] - taken[None]).max(axis=2)
         side = sides[int(np.argmax(np.sort(gaps, axis=1)[:, :2].sum(axis=1)))]
         taken = np.vstack([taken, place + 0.035 * side])
-        ax.annotate(
-            text,
-            place * unit,
-            xytext=(4 * side[0], 4 * side[1]),
-            textcoords="offset points",
-            ha="left" if side[0] > 0 else "right",
-            va="bottom" if side[1] > 0 else "top",
-            fontsize=7,
-            parse_math=False,
-        )
+        across, up = "left" if side[0] > 0 else "right", "bottom" if side[1] > 0 else "top"
+        write_name(ax, text, place * unit, tuple(4 * side), ha=across, va=up, fontsize=7)

@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outtrees._common.docs import shared_docs
 from outtrees.trees import OutTreeDistribution
 from outtrees.views.layout import check_parents, tree_columns, tree_rows
+
+# What every plot takes and returns.
+draws = shared_docs(
+    ax="ax : matplotlib Axes, optional\n"
+    "    By default the current axes of pyplot if they are empty, else those of a new figure.",
+    axes="Returns\n-------\nmatplotlib Axes\n    Those drawn on.",
+)
 
 # More names than these would only overlap.
 _NAMED, _NAMED_IN_MATRIX = 80, 60
@@ -20,6 +28,7 @@ _PALETTE = (
 )
 
 
+@draws
 def plot_tree(
     parents: ArrayLike,  # (T,)
     support: ArrayLike | None = None,  # (T,)
@@ -58,13 +67,9 @@ def plot_tree(
         What the colours stand for, in the legend or beside the colour bar.
     legend : bool
         Whether to explain the lines, if supports differ, and the colours.
-    ax : matplotlib Axes, optional
-        By default the current axes of pyplot if they are empty, else those of a new figure.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Examples
     --------
@@ -112,16 +117,8 @@ def plot_tree(
     ax.scatter(x[roots], rows[roots], s=3 * size, facecolors="none", edgecolors="0.2", zorder=2)
     letters = letter_size(ax, n_rows)
     named = bool(texts) and T <= _NAMED and letters > 0
-    for text, a, b in zip(texts if named else (), x, rows, strict=False):
-        ax.annotate(
-            text,
-            (a, b),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=letters,
-            parse_math=False,  # a dollar sign would start a formula
-        )
+    for text, *place in zip(texts if named else (), x, rows, strict=False):
+        write_name(ax, text, place, (6, 0), va="center", fontsize=letters)
     ax.margins(0.06, 0.05)
     ax.autoscale_view()
     if named:
@@ -136,6 +133,7 @@ def plot_tree(
     return ax
 
 
+@draws
 def plot_support(
     edge_marginals: ArrayLike,  # (T, T) [child, parent]
     root_marginals: ArrayLike | None = None,  # (T,)
@@ -156,13 +154,9 @@ def plot_support(
         Written beside rows and columns, up to 60 of them.
     parents : (T,) int, optional
         A tree by which the records are ordered, so that families stand together.
-    ax : matplotlib Axes, optional
-        By default the current axes of pyplot if they are empty, else those of a new figure.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Raises
     ------
@@ -258,6 +252,7 @@ def parent_table(
     return rows
 
 
+@draws
 def plot_parents(
     dist: OutTreeDistribution,
     positions: ArrayLike,  # (T, 2)
@@ -278,13 +273,9 @@ def plot_parents(
     names : T texts, optional
     min_support : float
         Edges with less support are not drawn.
-    ax : matplotlib Axes, optional
-        By default the current axes of pyplot if they are empty, else those of a new figure.
+    {ax}
 
-    Returns
-    -------
-    matplotlib Axes
-        Those drawn on.
+    {axes}
 
     Raises
     ------
@@ -305,24 +296,15 @@ def plot_parents(
     ax = current_axes(ax=ax)
     for child, parent in np.argwhere(dist.edge_marginals >= min_support):
         support = min(1.0, float(dist.edge_marginals[child, parent]))  # rounding, not for alpha
-        arrow = {
-            "arrowstyle": "-|>,head_width=0.25,head_length=0.5",
-            "color": "tab:blue",
-            "alpha": support,
-            "linewidth": 0.4 + 2.2 * support,
-            "shrinkA": 5,
-            "shrinkB": 5,
-            # Two edges between the same records bend apart.
-            "connectionstyle": "arc3,rad=0.12",
-        }
-        ax.annotate("", xy=xy[child], xytext=xy[parent], arrowprops=arrow)
+        style = {"arrowstyle": "-|>,head_width=0.25,head_length=0.5", "color": "tab:blue"}
+        draw_arrow(ax, xy[parent], xy[child], support, 0.12, alpha=support, **style)
     ax.scatter(*xy.T, s=30, color="white", edgecolor="black", zorder=3)
     rings = np.column_stack(
         [np.tile([0.8, 0.1, 0.1], (len(xy), 1)), np.minimum(dist.root_marginals, 1.0)]
     )
     ax.scatter(*xy.T, s=110, facecolor="none", edgecolor=rings, linewidth=2, zorder=2)
-    for name, (x, y) in zip(labels, xy, strict=False):
-        ax.annotate(name, (x, y), xytext=(6, 6), textcoords="offset points", fontsize=9)
+    for name, place in zip(labels, xy, strict=False):
+        write_name(ax, name, place, (6, 6), fontsize=9)
     ax.margins(0.12)
     return ax
 
@@ -428,15 +410,26 @@ def explain(ax: Any, handles: Sequence[Any], *, supports: bool) -> None:
         shown += [Line2D([], [], linestyle="", label="support"), *lines] if handles else lines
     if shown:
         title = "support" if supports and not handles else None
-        ax.legend(
-            handles=shown,
-            title=title,
-            fontsize=8,
-            title_fontsize=8,
-            frameon=False,
-            loc="upper left",
-            bbox_to_anchor=(1.0, 1.0),
-        )
+        legend_beside(ax, title, handles=shown)
+
+
+def legend_beside(ax: Any, title: str | None, **options: Any) -> None:
+    """Put a legend at the right of the axes, where it covers nothing."""
+    options |= {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
+    ax.legend(title=title, fontsize=8, title_fontsize=8, **options)
+
+
+def draw_arrow(ax: Any, start: Any, end: Any, weight: float, bend: float, **options: Any) -> None:
+    """Draw an arrow as wide as its weight; two between the same records bend apart."""
+    gap = {"shrinkA": 40 * bend - 0.5, "shrinkB": 40 * bend - 0.5}
+    arrow = {"linewidth": 0.4 + 2.0 * weight, "connectionstyle": f"arc3,rad={bend}", **gap}
+    ax.annotate("", xy=end, xytext=start, arrowprops=arrow | options, zorder=1)
+
+
+def write_name(ax: Any, text: str, place: Any, offset: tuple[float, float], **options: Any) -> None:
+    """Write a name beside a record; a dollar sign starts no formula."""
+    options |= {"textcoords": "offset points", "parse_math": False}
+    ax.annotate(text, place, xytext=offset, **options)
 
 
 def _finish(ax: Any, *, dated: bool, calendar: bool) -> None:
