@@ -184,7 +184,7 @@ def main() -> None:
     print(f"| true parents among the candidates | {kept:,} of {of:,} |")
     if dropped is not None:
         print(
-            f"| probability of parents that are no candidates | {dropped['mean']:.1e} ± "
+            f"| probability of parents outside the candidates | {dropped['mean']:.1e} ± "
             f"{dropped['error']:.0e} ({dropped['n_records']} cases) |"
         )
     print(f"| right parents | {right:.4f} |\n| promised by the supports | {promised:.4f} |")

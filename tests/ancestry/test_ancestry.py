@@ -376,7 +376,7 @@ def test_pandas_in_and_out(outbreak):
     [
         ({"known_parents": {"nobody": "r0"}}, "no record is called 'nobody'"),
         ({"known_parents": {"r1": "r1"}}, "its own parent"),
-        ({"known_parents": {"r1": "r2", "r2": "r1"}}, "go in a circle"),
+        ({"known_parents": {"r1": "r2", "r2": "r1"}}, "form a cycle"),
         (
             {"known_parents": {"r0": "r4"}, "transmission": False},
             r"'r4' \(day 2024-01-06\) is given as the parent of 'r0' \(day 2024-01-02\), but",

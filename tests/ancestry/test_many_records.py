@@ -63,7 +63,7 @@ def test_what_was_dropped_is_told(found):
     assert found.dropped_mass_.kind == "exact"  # so few that all pairs are looked at
     assert 0 <= found.dropped_mass_.mean < 1e-3
     assert found.dropped_mass_.error == 0
-    (told,) = [s for s in found.describe() if "parents that are no candidates hold" in s]
+    (told,) = [s for s in found.describe() if "parents outside the candidates hold" in s]
     assert "records were looked at" in told
     sampled = dropped_sentence(DroppedMass(2e-4, 1e-4, 200, "bound", 3e-3))
     assert "0.0002 ± 0.0001 of a record's probability" in sampled

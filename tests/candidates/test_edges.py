@@ -65,8 +65,8 @@ def test_constraints_that_agree_with_each_other():
         ({"known_parents": {1: -1}, "root": 0}, r"1 is known to be a root, but .*record 0.*drop"),
         ({"known_parents": {1: -1}, "forbidden": [(1, -1)]}, r"1 is known to be a root, but forb"),
         ({"root": 2, "forbidden": [(2, -1)]}, r"2 is given as the root, but forbidden.*drop one"),
-        ({"known_parents": {1: 2, 2: 1}}, r"round in a circle, 1 → 2 → 1; drop one"),
-        ({"known_parents": {0: 1, 1: 2, 2: 3, 3: 1}}, r"in a circle, 1 → 3 → 2 → 1; drop one"),
+        ({"known_parents": {1: 2, 2: 1}}, r"form a cycle, 1 → 2 → 1; drop one"),
+        ({"known_parents": {0: 1, 1: 2, 2: 3, 3: 1}}, r"form a cycle, 1 → 3 → 2 → 1; drop one"),
     ],
 )
 def test_contradictions(constraints, message):

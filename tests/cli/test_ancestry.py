@@ -327,7 +327,7 @@ def test_what_is_not_known_is_told_first(outtrees, line_list):
     assert warned[0].startswith("warning: The waiting time from parent to child is not known: 8 ")
     assert "state --waiting-mean and --waiting-sd, or --disease." in warned[0]
     assert re.search(r"age adds -?\d+\.\d nats: left out; --keep age keeps it\.", result.stderr)
-    assert "what each column adds that tells parents from others" in result.stdout
+    assert "what each column adds to distinguish parents from others" in result.stdout
     told = json.loads(outtrees(*arguments, "--json").stdout)
     assert told["left_out"] == ["age"]
     assert set(told["column_gains"]) == {"ward", "age"}
@@ -428,7 +428,7 @@ def test_candidates_are_chosen_and_told_of(ancestry, outbreak):
     best = {row["child"]: row["parent"] or "" for row in summary["parents"] if row["rank"] == 1}
     assert best == outbreak.parents
     assert re.search(r"\d\.\d s  candidate parents of 14 records", result.stderr)
-    assert "parents that are no candidates hold" in result.stderr
+    assert "parents outside the candidates hold" in result.stderr
     quiet = ancestry("--json", "--quiet", "--candidates", "knn")
     assert quiet.stderr == ""
     assert json.loads(ancestry("--json").stdout)["dropped_mass"] is None
@@ -440,7 +440,7 @@ def test_too_many_records_for_all_pairs_is_a_warning(ancestry, monkeypatch):
     assert result.exit_code == 0, result.output
     sentence = "All pairs of 14 records would take very long, so only the 20 best candidate parents"
     assert result.stderr.count(sentence) == 1
-    assert "--candidates dense insists on all" in result.stderr
+    assert "--candidates dense takes all" in result.stderr
     check = ancestry("--check")
     assert "of one core, by fits of up to" in check.stdout
 

@@ -149,7 +149,7 @@ CONTRADICTIONS = {
     ),
     "two parents": (["--known-parent", "v=u", "--known-parent", "v=w"], "gives 'v' two parents"),
     "root with a parent": (["--root", "v", "--known-parent", "v=u"], "--root 'v' and --known-pare"),
-    "circle": (["--known-parent", "v=u", "--known-parent", "u=v"], "go in a circle: 'v' ← 'u' ← "),
+    "circle": (["--known-parent", "v=u", "--known-parent", "u=v"], "form a cycle: 'v' ← 'u' ← "),
     "own parent": (["--known-parent", "v=v"], "a record cannot be its own parent"),
     "later parent": (
         ["--date", "day", "--known-parent", "u=z"],

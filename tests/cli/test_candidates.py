@@ -61,7 +61,7 @@ def test_too_many_records_for_all_pairs_is_a_warning(command, free, monkeypatch,
     assert result.exit_code == 0, result.output
     assert result.stderr.count("All pairs of 70 records would take very long") == 1
     assert "only the 4 best candidate parents of each record take part" in result.stderr
-    assert "parents that are no candidates hold" in result.stderr
+    assert "parents outside the candidates hold" in result.stderr
     summary = json.loads(result.stdout)
     assert 0 < summary["dropped_mass"]["mean"] < 1
     monkeypatch.setattr("outtrees.candidates.plan.MOST_DENSE_MATRIX", T)

@@ -35,7 +35,10 @@ FILES = {
         b"id,a\nx,1\ny,2\nx,3\ny,4\nz,5\nx,6\n",
         r"^x\.csv: identities .* 2 occur more than once: 'x \(lines 2, 4, 7\)', 'y \(lines 3, 5\)'",
     ),
-    "empty identity": (b"id,a\nx,1\n,2\n", r"^x\.csv line 3, column 'id': an identity is expected"),
+    "empty identity": (
+        b"id,a\nx,1\n,2\n",
+        r"^x\.csv line 3, column 'id': the identity must not be empty",
+    ),
     "open quotation mark": (b'id,a\nx,1\ny,"2\nz,3\n', r"^x\.csv line 3: .*close the quotation"),
     "text after a quotation": (b'id,a\nx,1\ny,"2"3\n', r"^x\.csv line 3: .*pass quotes=False"),
     "infinite": (b"id,a\nx,1.5\ny,2\nz,inf\n", r"^x\.csv line 4, column 'a': a finite number is"),
@@ -82,14 +85,17 @@ def test_refused_files(tmp_path, name):
 CELLS = {
     "continuous": (
         "x",
-        r"row 2, column 'a': a finite number is expected, but the cell is 'x'; cor",
+        r"row 2, column 'a': the cell must be a finite number; got 'x'. Cor",
     ),
     "count": (
         "1.5",
         r"row 2, column 'a': a count \(0, 1, 2, …\) is expected, but the cell is '1.5",
     ),
-    "date": ("2020-02-03", r"row 2, column 'a': '2020-02-03' is no number as the other dates are"),
-    "group": ("", r"row 2, column 'a': every record is expected to belong to a group"),
+    "date": (
+        "2020-02-03",
+        r"row 2, column 'a': '2020-02-03' is not a number like the other dates",
+    ),
+    "group": ("", r"row 2, column 'a': every record must belong to a group"),
     "sequence": ("123", r"row 2, column 'a': the sequence has 3 sites, but 1 are expected, as in"),
     "place": ("x", r"row 0, column 'a'|a place is expected to have 2 or 3 coordinates"),
 }

@@ -103,7 +103,7 @@ def test_day_and_month_when_the_column_tells(cells, expected):
         (["2020-01-01", "yesterday"], r"row 1, .*'yesterday' is not a date; write dates as"),
         (["40/40/2020", "2020-01-01"], r"row 0, .*'40/40/2020' is not a date \(month must be"),
         (["0000-01-01", "2020-01-01"], r"row 0, .*'0000-01-01' is not a date \(year 0 is out of"),
-        (["1", "2", "3", "x"], r"row 3, .*'x' is no number as the other dates are; write all"),
+        (["1", "2", "3", "x"], r"row 3, .*'x' is not a number like the other dates; write all"),
         (["1", "inf"], r"row 1, .*'inf' is infinite"),
         (["٢٠٢٠-٠١-٠١", "2020-01-01"], r"row 0, .* is not a date"),
     ],

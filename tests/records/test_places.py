@@ -79,7 +79,7 @@ def test_places_asked_for():
         (
             {"lat": [52, 91], "lon": [0, 0]},
             {},
-            "row 1: a latitude is expected within ±90 degrees, but it is 91; rename the columns",
+            "row 1: a latitude must be within ±90 degrees; got 91. Rename the columns",
         ),
         ({"x": [1, None], "y": [1, 2]}, {}, "row 1: the place 'x', 'y' is given in part; fill in"),
         ({"x": [1, "u"], "y": [1, 2]}, {"places": {"p": ("x", "y")}}, "row 1, column 'x': a coord"),

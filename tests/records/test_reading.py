@@ -163,9 +163,12 @@ def test_known_parents_by_name():
 @pytest.mark.parametrize(
     ("parents", "message"),
     [
-        (["b", "c", "a"], r"row 0, column 'p': the known parents go around in a circle: 'a', 'b',"),
+        (["b", "c", "a"], r"row 0, column 'p': the known parents form a cycle: 'a', 'b',"),
         (["", "b", ""], r"row 1, column 'p': 'b' is given as its own parent; write 'root' if"),
-        (["x", "a", "y"], r"column 'p': 2 known parents are no records: 'x \(row 0\)', 'y \(row 2"),
+        (
+            ["x", "a", "y"],
+            r"column 'p': 2 known parents are not records: 'x \(row 0\)', 'y \(row 2",
+        ),
     ],
 )
 def test_impossible_parents(parents, message):
@@ -195,7 +198,7 @@ def test_taking_some(cases):
     mask = np.array([True, False, False, False, False, True])
     assert records.take(mask).ids == ("p1", "p6")
     assert records.take([-1]).ids == ("p6",)
-    with pytest.raises(RecordsError, match="identities are expected to differ"):
+    with pytest.raises(RecordsError, match="identities must differ"):
         records.take([0, 0])
     with pytest.raises(KeyError, match="no column 'wrad'; the columns are 'onset'"):
         records.column("wrad")
@@ -325,7 +328,7 @@ def test_a_point_is_an_unknown_cell():
 def test_a_picture_is_no_table(tmp_path):
     path = tmp_path / "tree.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
-    with pytest.raises(RecordsError, match=r"tree\.png is no text file; give CSV"):
+    with pytest.raises(RecordsError, match=r"tree\.png is not a text file; give CSV"):
         read_records(path)
 
 

@@ -63,7 +63,7 @@ def calibrate(
 
     Supports rest on what the model takes for granted, above all that records change
     independently of each other given their parents. Where that is not so (cells that push each
-    other, columns that tell the same) they are too modest or too sure, which the parents of
+    other, columns that repeat each other) they are too modest or too sure, which the parents of
     some records show. Each kind of column gets the exponent λ of its probabilities that makes
     these parents most probable, held near 1 by a prior: `lineage_.exponents`, in words in
     `describe`. All later answers use it; `log_likelihood_` remains that of the fit.
@@ -74,7 +74,7 @@ def calibrate(
     Parameters
     ----------
     parents : mapping of str to str
-        From a child to its parent, None for a root; at least 20 that the fit was not told.
+        From a child to its parent, None for a root; at least 20 that were not given to the fit.
     max_children : int, optional
         If given, the exponents are those of trees in which no record has more children than
         that, and only `limited_parents(max_children)` uses them: `limited_exponents_`. They
@@ -146,7 +146,7 @@ def _check_limit(posterior: Posterior, known: Mapping[int, int], max_children: i
 def _check(posterior: Posterior, known: Mapping[int, int]) -> None:
     ids, edges = posterior.records.ids, posterior.edges
     number = np.bincount(edges.child, minlength=len(ids)) + edges.root_allowed
-    # A record with one possible parent, such as one that the fit was told, teaches nothing.
+    # A record with one possible parent, such as one that was given to the fit, teaches nothing.
     telling = [u for u in known if number[u] > 1]
     if len(telling) < FEWEST:
         raise RecordsError(

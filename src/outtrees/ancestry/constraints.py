@@ -106,7 +106,7 @@ def known_parents(
     if cycle:
         names = " ← ".join(repr(records.ids[row]) for row in [*cycle, cycle[0]])
         raise RecordsError(
-            f"known parents go in a circle: {names}; correct one of them",
+            f"known parents form a cycle: {names}; correct one of them",
             records=[records.ids[row] for row in cycle],
         )
     return known

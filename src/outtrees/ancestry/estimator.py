@@ -93,7 +93,7 @@ class Ancestry(BaseEstimator):
         the table has dates, and neither a root nor log-weights, which lack those of roots, are
         given.
     keep : sequence of str, optional
-        Columns that take part even if they add nothing that tells parents from others.
+        Columns that take part even if they add nothing to distinguish parents from others.
     links : int
         The largest number of links from a record to its parent record: up to links − 1 people or
         other ancestors between that no record shows. Their weights are learned.
@@ -168,8 +168,8 @@ class Ancestry(BaseEstimator):
         For draws of parameters, sampled trees, predicted labels and simulations. With None, draws
         of parameters are the same in every fit.
     progress : callable, optional
-        Called as progress(iteration, log_posterior). If it has a method `say`, that is told in
-        words what is under way.
+        Called as progress(iteration, log_posterior). If it has a method `say`, that is
+        called with a sentence on each step.
     generations : int, optional
         The former name of `links`; goes with version 0.3.
 
@@ -185,7 +185,7 @@ class Ancestry(BaseEstimator):
     converged_ : bool
     n_iter_ : int
     dropped_mass_ : DroppedMass, or None
-        With "knn": the share of probability on possible parents that are no candidates. `kind`
+        With "knn": the share of probability on possible parents outside the candidates. `kind`
         says whether the mean is exact, or estimated from a sample with its standard error and,
         where there is one, a `bound`. None if all took part.
     limited_exponents_ : dict of int to array
@@ -463,7 +463,7 @@ class Ancestry(BaseEstimator):
         self.converged_ = main.converged
         self.dropped_mass_ = None
         if plan.way == "knn":
-            self._say("probability of parents that are no candidates")
+            self._say("probability of parents outside the candidates")
             self.dropped_mass_ = self._dropped_mass(given)
         facts = report.FitFacts(
             main.converged,
@@ -543,7 +543,7 @@ class Ancestry(BaseEstimator):
 
     @property
     def _roots(self) -> Roots:
-        """How many roots there are: any number where dates tell parents from children."""
+        """How many roots there are: any number where dates order parents and children."""
         if self.roots != "auto":
             return self.roots
         aside = (self.until, self.censored)
@@ -681,7 +681,7 @@ class Ancestry(BaseEstimator):
         min_support : float
             Parents with less support are left out.
         errors : bool
-            Whether a column tells the Monte-Carlo error that draws of parameters leave, 0 with
+            Whether a column gives the Monte-Carlo error that draws of parameters leave, 0 with
             parameters="fitted".
 
         Returns
@@ -805,7 +805,7 @@ class Ancestry(BaseEstimator):
     def log_likelihood_(self) -> float:
         """Log p(cells | dates) of the best reading, against cells that do not follow any tree.
 
-        log Z(all columns) − log Z(dates): 0 where no column tells parents from others.
+        log Z(all columns) − log Z(dates): 0 where no column distinguishes parents from others.
         """
         return self.readings_[0].gain
 
@@ -930,7 +930,7 @@ class Ancestry(BaseEstimator):
     def spread(
         self, min_support: float = 0.1, n_trees: int = 200, random_state: Any = None
     ) -> Spread:
-        """Return what the transmission model tells beside the parents, as four tables.
+        """Return what the transmission model reports beside the parents, as four tables.
 
         `parameters` with standard errors; `infections`, each record's date of infection; `links`,
         the expected number of unsampled people between child and parent; `reproduction`, the mean

@@ -104,7 +104,7 @@ def parameter_sentences(
         text = f"{name}: {kernel.describe()}".replace(" units of time", f" {unit}")
         text = text.replace(" unit of time", " day") if calendar else text
         if share == 1:
-            text = f"{name}: left out, since it adds too little that tells parents from others"
+            text = f"{name}: left out, since it adds too little to distinguish parents from others"
         elif share > 0:
             text += f"; {share:.1%} of the cells do not follow their parent"
         sentences.append(text + ".")
@@ -140,11 +140,11 @@ def dropped_sentence(dropped: DroppedMass) -> str:
     """Return the probability that candidates leave out, with its error, in words."""
     if dropped.kind == "exact":
         return (
-            f"parents that are no candidates hold {dropped.mean:.2g} of a record's probability "
+            f"parents outside the candidates hold {dropped.mean:.2g} of a record's probability "
             f"(all {dropped.n_records} records were looked at)."
         )
     text = (
-        f"parents that are no candidates hold {dropped.mean:.2g} ± {dropped.error:.1g} of a "
+        f"parents outside the candidates hold {dropped.mean:.2g} ± {dropped.error:.1g} of a "
         f"record's probability (a sample of {dropped.n_records} records"
     )
     return text + (")." if dropped.bound is None else f"; at most {dropped.bound:.2g}).")
@@ -209,9 +209,9 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
     known = facts.dates.mean is not None  # then only the spread can differ
     if known and facts.left_out and not posterior.lineage.optional:
         yield Message(
-            f"With a waiting time of {short_number(kernel.moments[0])} {unit} no column tells "
-            "parents from others. Either none of them follows descent, or the waiting time does "
-            "not fit these dates. Fit without ",
+            f"With a waiting time of {short_number(kernel.moments[0])} {unit} no column "
+            "distinguishes parents from others. Either none of them follows descent, or the "
+            "waiting time does not fit these dates. Fit without ",
             Option("waiting_mean"),
             " to see whether the columns speak for another one.",
         )
@@ -285,8 +285,8 @@ def _about_left_out(facts: FitFacts) -> Iterator[str]:
     if len(facts.left_out) > _TOLD:
         gains = ", ".join(f"{name} {gain:.1f}" for name, gain in facts.left_out.items())
         yield Message(
-            f"{len(facts.left_out)} columns add too little that tells parents from others, and are "
-            f"left out (nats that they add: {gains}); ",
+            f"{len(facts.left_out)} columns add too little to distinguish parents from others, and "
+            f"are left out (nats that they add: {gains}); ",
             Option("keep", list(facts.left_out)),
             " keeps them.",
         )
@@ -311,7 +311,7 @@ def _about_the_fit(facts: FitFacts) -> Iterator[str]:
         yield not_converged(facts.n_iter)
     if facts.dropped is not None and facts.dropped.mean > MUCH_DROPPED:
         yield Message(
-            f"Parents that are no candidates hold {facts.dropped.mean:.1%} of the "
+            f"Parents outside the candidates hold {facts.dropped.mean:.1%} of the "
             "probability; raise ",
             Option("n_candidates"),
             ".",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +18,10 @@ from outtrees.models.columns import (
     TransmittedSequence,
     Waiting,
 )
+from outtrees.records.column import iso_day
 
 if TYPE_CHECKING:
     from outtrees.ancestry.estimator import Ancestry
-
-_EPOCH = date(1970, 1, 1)
 
 
 def simulate(self: Ancestry, n: int, random_state: Any = None) -> Table:
@@ -71,7 +69,9 @@ def simulate(self: Ancestry, n: int, random_state: Any = None) -> Table:
         column = posterior.records.column(name)
         if isinstance(kernel, Waiting):
             start = np.nanmin(column.values[:, 0]) if column.calendar else 0.0
-            table[name] = [_date(start + v, column.calendar) for v in values[:, 0]]
+            table[name] = [
+                iso_day(start + v) if column.calendar else float(v) for v in values[:, 0]
+            ]
         elif isinstance(kernel, Substitution | TransmittedSequence):
             # The latter's cells begin with the four of a date.
             rows = values if isinstance(kernel, Substitution) else values[:, 4:]
@@ -96,7 +96,3 @@ def _group_column(posterior: Posterior) -> str:
 
 def _by_axis(name: str, values: Any) -> dict[str, list[Any]]:
     return {f"{name}_{axis}": cells.tolist() for axis, cells in zip("xyz", values.T, strict=False)}
-
-
-def _date(value: float, calendar: bool) -> Any:
-    return (_EPOCH + timedelta(days=float(value))).isoformat() if calendar else float(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +15,10 @@ from outtrees.ancestry.posterior import Posterior
 from outtrees.inference.importance import laplace_covariance
 from outtrees.io.tables import Table
 from outtrees.models.columns import Transmission
+from outtrees.records.column import iso_day
 
 Array = NDArray[np.float64]
 
-_EPOCH = date(1970, 1, 1)
 _LEAST = 0.01  # support of the parents that infection dates are averaged over
 # Of derivatives, in coordinates without constraints: wide, since sums on a grid have kinks.
 _STEP = 0.05
@@ -27,7 +26,7 @@ _NORMAL = 1.959964  # of a 95 % interval
 
 
 class Spread(NamedTuple):
-    """What the transmission model tells beside who infected whom; intervals hold 95 %."""
+    """What the transmission model reports beside who infected whom; intervals hold 95 %."""
 
     parameters: Table  # parameter, estimate, error, lower, upper, given
     infections: Table  # record, sampled, infected (median), lower, upper
@@ -62,7 +61,7 @@ def _dated(value: float, calendar: bool) -> Any:
         return ""
     if not calendar:
         return float(value)
-    return (_EPOCH + timedelta(days=int(np.floor(value + 0.5)))).isoformat()
+    return iso_day(value + 0.5)
 
 
 # Links and infection dates -----------------------------------------------------------------

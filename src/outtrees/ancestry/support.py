@@ -107,7 +107,7 @@ def log_density(posterior: Posterior) -> Array:
     child = posterior.edges.child[order]
     sums = log_sums(child, posterior.log_weight[order], T)
     number = np.bincount(child, minlength=T)
-    # Possible parents that are no candidates add to the number, and hardly to the sum.
+    # Possible parents outside the candidates add to the number, and hardly to the sum.
     choices = number if posterior.edges.choices is None else posterior.edges.choices
     result = posterior.log_root.copy()
     has = number > 0

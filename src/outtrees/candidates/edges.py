@@ -130,7 +130,7 @@ def constraints(
     cycle = cycle_of(known)
     if cycle:
         raise NoSpanningTreeError(
-            "the known parents go round in a circle, "
+            "the known parents form a cycle, "
             f"{' → '.join(called(u) for u in [cycle[0], *reversed(cycle)])}; drop one of them.",
             records=cycle,
         )

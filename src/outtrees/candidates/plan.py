@@ -33,7 +33,7 @@ _TABLE_EDGE_ARRAYS, _TABLE_RECORD_BYTES = 45, 3000
 # Records of which "auto" looks at all pairs: some minutes of one core. By number alone, so that
 # every machine gives the same answer. In a table: of one group; dates exclude half of the pairs.
 MOST_DENSE, MOST_DENSE_MATRIX = 4000, 1500
-MUCH_DROPPED = 0.01  # probability of parents that are no candidates that is worth a warning
+MUCH_DROPPED = 0.01  # probability of parents outside the candidates that is worth a warning
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "candidates": [StrOptions({"dense", "knn", "auto"})],
@@ -142,12 +142,12 @@ def matrix_way(estimator: Any, n_records: int, **options: Any) -> str:
 
 
 def warn_of_dropped_mass(estimator: Any) -> None:
-    """Warn if the parents that are no candidates hold more than 1 % of the probability."""
+    """Warn if the parents outside the candidates hold more than 1 % of the probability."""
     mass = getattr(estimator, "dropped_mass_", None)
     if mass is not None and mass.mean > MUCH_DROPPED:
         warnings.warn(
             Message(
-                f"{type(estimator).__name__}: parents that are no candidates hold "
+                f"{type(estimator).__name__}: parents outside the candidates hold "
                 f"{mass.mean:.1%} of the probability; raise ",
                 Option("n_candidates", estimator.n_candidates),
             ),
@@ -225,7 +225,7 @@ def _planned(
             f"{n_candidates} best candidate parents of each record take part (dropped_mass_ "
             "reports what that leaves out); ",
             Option("candidates", "dense"),
-            " insists on all.",
+            " takes all.",
         )
     pairs = "all pairs" if way == "dense" else "candidates"
     needed = dense if way == "dense" else sparse

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 PARENTS, RECORDS, LABELS = "parents.csv", "records.csv", "labels.csv"
 LIMITED = "parents_limited.csv"
-# What the transmission model tells, in the order of `Spread`.
+# What the transmission model reports, in the order of `Spread`.
 SPREAD = ("transmission.csv", "infections.csv", "links.csv", "reproduction.csv")
 TREES = ("tree.newick", "tree.nexus", "tree.graphml")
 REPORT = "report.html"
@@ -217,7 +217,7 @@ _changes = together(
     repeated(
         "--keep",
         "COLUMN",
-        "A column that takes part even if it adds too little that tells parents from others.",
+        "A column that takes part even if it adds too little to distinguish parents from others.",
     ),
     click.option(
         "--clock", is_flag=True, help="Numbers and places change more the more time has passed."
@@ -303,7 +303,7 @@ def command(**options: Any) -> None:
         found = find(model, options)
         write_files(screen, options["out"], writers(model, found), FILES, model)
         if options["checkpoint"] is not None:
-            Path(options["checkpoint"]).unlink(missing_ok=True)  # it has served
+            Path(options["checkpoint"]).unlink(missing_ok=True)  # no longer needed
         tell(screen, model, found, options)
         name_files(screen)
         screen.finish()
@@ -797,7 +797,7 @@ def _tell_columns(screen: Screen, model: Any) -> None:
     screen.summary.update(column_gains=gains, left_out=list(model.left_out_))
     if gains:
         used = ["left out" if name in model.left_out_ else "used" for name in gains]
-        screen.say("\nwhat each column adds that tells parents from others (nats):")
+        screen.say("\nwhat each column adds to distinguish parents from others (nats):")
         screen.table({"column": list(gains), "gain": list(gains.values()), "": used})
 
 

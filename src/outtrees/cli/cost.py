@@ -10,7 +10,7 @@ from outtrees._common.progress import silenced
 from outtrees.cli.errors import CommandError, told
 from outtrees.cli.screen import Screen
 
-_PROBE = 300  # records of the trial that tells how fast this machine is
+_PROBE = 300  # records of the trial that measures this machine
 _FIRST_TRIAL, _ENOUGH = 40, 1.5  # records of the first fit that is timed; seconds of the last
 _SOME_LEARN = 400  # records above which the time of a table grows linearly
 
@@ -115,7 +115,7 @@ def only_checked(
 ) -> bool:
     """Refuse what does not fit into memory; with --check print the estimate and return True.
 
-    `trial` fits the records in some rows, to tell how long all will take.
+    `trial` fits the records in some rows, to estimate how long all will take.
     """
     from outtrees._common.files import size_text
     from outtrees._common.memory import free_memory
@@ -181,6 +181,6 @@ def tell_dropped_mass(screen: Screen, model: Any) -> None:
         return
     screen.summary["dropped_mass"] = asdict(mass)
     screen.say(
-        f"parents that are no candidates hold {mass.mean:.2g} ± {mass.error:.1g} of a record's "
+        f"parents outside the candidates hold {mass.mean:.2g} ± {mass.error:.1g} of a record's "
         "parents, by weight"
     )

@@ -82,7 +82,7 @@ def command(**options: Any) -> None:
         if fitted is not None:
             _tell(screen, records, *fitted, options)
             if options["model"] is None and options["checkpoint"] is not None:
-                Path(options["checkpoint"]).unlink(missing_ok=True)  # it has served
+                Path(options["checkpoint"]).unlink(missing_ok=True)  # no longer needed
             screen.finish()
 
 

@@ -159,7 +159,7 @@ def cells(values: Any, levels: list[str] | tuple[str, ...] | None) -> list[Any]:
 def readable(found: Design, value: float, d: int) -> Any:
     """Return a value of column d as the table has it: category, calendar date, or number."""
     if found.calendar[d]:
-        from datetime import date, timedelta
+        from outtrees.records.column import iso_day
 
-        return (date(1970, 1, 1) + timedelta(days=round(value))).isoformat()
+        return iso_day(round(value))
     return cells([value], found.levels[d])[0]

@@ -88,7 +88,7 @@ def where_whole(folder: str | None, name: str) -> str:
 
 
 def check_folder(path: str | os.PathLike[str] | None, names: Iterable[str] = ()) -> None:
-    """Refuse, before hours of work, a folder that cannot be made or written to; None is none."""
+    """Refuse, before hours of work, a folder that cannot be made or written to."""
     if path is None:
         return
     folder = Path(path)

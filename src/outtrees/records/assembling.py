@@ -246,9 +246,7 @@ def _checked(
 ) -> list[str]:
     for row, identity in enumerate(ids):
         if identity == "":
-            raise table.error(
-                row, column, "an identity is expected, but the cell is empty; name the record"
-            )
+            raise table.error(row, column, "the identity must not be empty; name the record")
     if _differ(ids, homes):
         return ids
     lines = [table.line(row) for row in range(len(ids))]
@@ -287,7 +285,7 @@ def _kind(
 
 
 def _holds_identities(name: str, cells: list[str], ids: Sequence[str]) -> bool:
-    """Return whether a column names other records: then it is no evidence, but perhaps the answer.
+    """Return whether a column names other records: then it is not evidence, but perhaps the answer.
 
     Numbers may be identities by chance, so their column must be called a parent's as well.
     """
@@ -442,15 +440,16 @@ def _read_parents(
             parents[row] = found
     if strangers:
         raise RecordsError(
-            f"{table.title}, column {quoted(name)}: {len(strangers)} known parents are no records: "
-            f"{first_ten(strangers)}; add those records, write {_ROOT!r}, or leave the cells empty"
+            f"{table.title}, column {quoted(name)}: {len(strangers)} known parents are not "
+            f"records: {first_ten(strangers)}; add those records, write {_ROOT!r}, or leave the "
+            "cells empty"
         )
     circle = cycle_of(parents)
     if circle:
         raise table.error(
             circle[0],
             name,
-            f"the known parents go around in a circle: "
+            f"the known parents form a cycle: "
             f"{first_ten([ids[row] for row in circle])}; correct one of them",
         )
     return parents
@@ -493,8 +492,7 @@ def _read_groups(
             raise table.error(
                 row,
                 name,
-                "every record is expected to belong to a group, but the "
-                "cell is empty; name its group",
+                "every record must belong to a group; got an empty cell. Name its group",
             )
     names, codes = coded(tuple(cells))
     return tuple(names), codes.astype(np.intp)

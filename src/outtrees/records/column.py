@@ -159,9 +159,7 @@ class Column:
         return ", ".join(ranges) + (f", {vague} uncertain" if vague else "")
 
     def _value(self, value: float) -> str:
-        if self.calendar:
-            return (_EPOCH + timedelta(days=int(np.floor(value)))).isoformat()
-        return f"{value:.6g}"
+        return iso_day(value) if self.calendar else f"{value:.6g}"
 
 
 def is_number(cell: str) -> bool:
@@ -189,6 +187,17 @@ def as_numbers(cells: list[str], present: list[int]) -> Array:
     values = np.full(len(cells), np.nan)
     values[present] = [float(cells[row]) for row in present]
     return values
+
+
+def iso_day(days: float) -> str:
+    """Return the calendar date of a number of days since 1970-01-01.
+
+    Examples
+    --------
+    >>> iso_day(18000.9), iso_day(-0.5)
+    ('2019-04-14', '1969-12-31')
+    """
+    return (_EPOCH + timedelta(days=int(np.floor(days)))).isoformat()
 
 
 def shown(text: object, length: int = 60) -> str:

@@ -133,8 +133,8 @@ def read_dates(
         raise table.error(
             odd[0],
             name,
-            f"{quoted(cells[odd[0]])} is no number as the other dates "
-            "are; write all dates as numbers or all as 2020-03-05",
+            f"{quoted(cells[odd[0]])} is not a number like the other dates; "
+            "write all dates as numbers or all as 2020-03-05",
         )
     if not numbers:
         day_first = _day_first(table, name, split, day_first)
@@ -258,7 +258,7 @@ def _day_first(
             open_,
             name,
             f"{quoted(split[open_][0])} may be either day or month "
-            "first, and no other cell of the column tells which; pass ",
+            "first, and no other cell of the column shows which; pass ",
             Option("day_first", True),
             " or ",
             Option("day_first", False),

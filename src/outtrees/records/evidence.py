@@ -27,7 +27,7 @@ _ORDER = ("date", "place", "continuous", "count", "categorical")
 
 
 def as_evidence(records: Records, aside: Collection[str | None] = ()) -> Records:
-    """Return the records with the columns that tell who descends from whom, each fact once.
+    """Return the records with the columns that are evidence of descent, each fact once.
 
     - Of several columns of dates one stays: one that was asked for, else by name onset before
       sampling before report before others before ends, else the first.

@@ -65,7 +65,7 @@ class Source:
         except UnicodeDecodeError as error:
             if b"\0" in data[:_HEAD] and not wide:
                 raise RecordsError(
-                    f"{self.name} is no text file; give CSV, TSV, Parquet, FASTA or NEXUS"
+                    f"{self.name} is not a text file; give CSV, TSV, Parquet, FASTA or NEXUS"
                 ) from None
             # In UTF-16 the offset is right and the count of line ends is good enough.
             line = data.count(b"\n", 0, error.start) + 1
@@ -80,7 +80,7 @@ class Source:
         if nul >= 0:
             line = text.count("\n", 0, nul) + 1
             raise RecordsError(
-                f"{self.name}: NUL character at line {line}; this is no text file, or it is "
+                f"{self.name}: NUL character at line {line}; this is not a text file, or it is "
                 "UTF-16 or UTF-32: pass its encoding",
                 file=self.name,
                 line=line,

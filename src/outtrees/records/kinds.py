@@ -141,9 +141,9 @@ def _check_numbers(
         raise table.error(
             bad,
             name,
-            f"a finite number is expected, but the cell is "
-            f"{quoted(cells[bad])}; correct it, leave it empty if it is unknown, or give the "
-            "column another kind, such as 'categorical' or 'ignore'",
+            f"the cell must be a finite number; got {quoted(cells[bad])}. Correct it, leave it "
+            "empty if it is unknown, or give the column another kind, such as "
+            "'categorical' or 'ignore'",
         )
     if kind == "count":
         for row in present:
@@ -152,6 +152,6 @@ def _check_numbers(
                 raise table.error(
                     row,
                     name,
-                    f"a count (0, 1, 2, …) is expected, but the cell is "
-                    f"{quoted(cells[row])}; correct it or give the column the kind 'continuous'",
+                    f"the cell must be a count (0, 1, 2, …); got {quoted(cells[row])}. Correct it "
+                    "or give the column the kind 'continuous'",
                 )

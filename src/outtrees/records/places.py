@@ -74,7 +74,7 @@ def is_geographic(names: Sequence[str]) -> bool:
 
 
 def find_places(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the places that names of columns tell of: name of the place → its columns.
+    """Return the places that names of columns imply: name of the place → its columns.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _by_rest(names: Iterable[str]) -> dict[tuple[str, ...], dict[str, str]]:
 
 
 def _axis(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the axis that a name tells of ("" if none or several) and its other words."""
+    """Return the axis that a name implies ("" if none or several) and its other words."""
     parts: list[str] = []
     for word in words(name):
         glued = _GLUED.fullmatch(word)
@@ -277,8 +277,8 @@ def _coordinates(
             raise table.error(
                 int(wrong[0]),
                 None,
-                f"a {what} is expected within ±{limit} degrees, but "
-                f"it is {values[wrong[0]]:g}; rename the columns to x and y if they are no degrees",
+                f"a {what} must be within ±{limit} degrees; got {values[wrong[0]]:g}. Rename the "
+                "columns to x and y if they are not degrees",
             )
     return numbers, tuple(text)
 

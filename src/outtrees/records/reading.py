@@ -248,7 +248,8 @@ def _contents(
         return read_excel(file, sheet, max_bytes)
     if sheet is not None:
         raise RecordsError(
-            Option("sheet", sheet), f" is for spreadsheets, but {file.name} is none; leave it out"
+            Option("sheet", sheet),
+            f" is for spreadsheets, but {file.name} is not one; leave it out",
         )
     if file.data[:4] == b"PAR1":
         return read_parquet(file, max_bytes)

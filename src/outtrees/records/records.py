@@ -66,7 +66,7 @@ class Records:
     def __post_init__(self) -> None:
         homes = self.groups if self.groups is not None else np.zeros(len(self.ids), dtype=np.intp)
         if len(set(zip(homes.tolist(), self.ids, strict=True))) != len(self.ids):
-            raise RecordsError("identities are expected to differ; rename the repeats")
+            raise RecordsError("identities must differ; rename the repeats")
         for column in self.columns:
             if len(column) != len(self.ids):
                 raise RecordsError(
