@@ -41,8 +41,8 @@ FILES = {
     ),
     "open quotation mark": (b'id,a\nx,1\ny,"2\nz,3\n', r"^x\.csv line 3: .*close the quotation"),
     "text after a quotation": (b'id,a\nx,1\ny,"2"3\n', r"^x\.csv line 3: .*pass quotes=False"),
-    "infinite": (b"id,a\nx,1.5\ny,2\nz,inf\n", r"^x\.csv line 4, column 'a': a finite number is"),
-    "overflow": (b"id,a\nx,1.5\ny,2\nz,1e999\n", r"^x\.csv line 4, column 'a': a finite number is"),
+    "infinite": (b"id,a\nx,1.5\ny,2\nz,inf\n", r"^x\.csv line 4, column 'a': the cell must be a finite number"),
+    "overflow": (b"id,a\nx,1.5\ny,2\nz,1e999\n", r"^x\.csv line 4, column 'a': the cell must be a finite number"),
     "zip": (b"PK\x03\x04....", r"^x\.csv is a zip archive or a spreadsheet \(\.xlsx\); unpack it"),
     "bzip2": (bz2.compress(b"id,a\nx,1\n"), r"^x\.csv is packed with bzip2; unpack it"),
     "damaged gzip": (gzip.compress(b"id,a\nx,1\n")[:-1] + b"?", r"^x\.csv is a damaged gzip file"),
@@ -89,7 +89,7 @@ CELLS = {
     ),
     "count": (
         "1.5",
-        r"row 2, column 'a': a count \(0, 1, 2, …\) is expected, but the cell is '1.5",
+        r"row 2, column 'a': the cell must be a count \(0, 1, 2, …\); got '1.5",
     ),
     "date": (
         "2020-02-03",

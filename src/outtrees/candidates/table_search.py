@@ -13,7 +13,13 @@ from outtrees.candidates.edges import OPEN, Constraints, PossibleEdges
 from outtrees.candidates.links import Parts, linked
 from outtrees.candidates.proposals import Proposals
 from outtrees.candidates.scan import Scanner
-from outtrees.candidates.windows import Windows, in_order, possible_pairs, windows_of
+from outtrees.candidates.windows import (
+    Windows,
+    in_order,
+    possible_among,
+    possible_pairs,
+    windows_of,
+)
 from outtrees.models.columns import Contacts, EdgeWeights, Lineage, Waiting
 
 Index = NDArray[np.intp]
@@ -71,11 +77,8 @@ def _proposed(
     children, parents = [_EMPTY], [_EMPTY]
     step = max(1, _PAIRS_AT_ONCE // (12 * n))
     for low in range(0, len(sought), step):
-        child, parent = proposals.pairs(sought[low : low + step])
-        kept = given.allows(child, parent)
-        child, parent = child[kept], parent[kept]
-        kept = in_order(lineage, values, child, parent)
-        child, parent = child[kept], parent[kept]
+        proposed = proposals.pairs(sought[low : low + step])
+        child, parent = possible_among(lineage, values, given, *proposed)
         score = weights.log_beta(child, parent)
         kept = among_best(child, parent, score, n)
         children.append(child[kept])
@@ -179,10 +182,8 @@ def _met(weights: EdgeWeights, given: Constraints, n: int) -> tuple[Index, Index
             place = np.empty(kernel.n_records, dtype=np.intp)
             place[values[c][:, 0].astype(np.intp)] = np.arange(len(values[c]))
             child, parent = (place[side] for side in kernel.known_pairs)
-            kept = given.allows(child, parent) & (given.known[child] == OPEN)
-            child, parent = child[kept], parent[kept]
-            kept = in_order(lineage, values, child, parent)
-            found.append((child[kept], parent[kept]))
+            kept = given.known[child] == OPEN
+            found.append(possible_among(lineage, values, given, child[kept], parent[kept]))
     child, parent = (np.concatenate(side) for side in zip(*found, strict=True))
     if len(child):
         kept = among_best(child, parent, weights.log_beta(child, parent), 4 * n)

@@ -148,7 +148,13 @@ def possible_pairs(
     lineage: Lineage, values: Sequence[Array], given: Constraints, block: Index, found: Windows
 ) -> tuple[Index, Index]:
     """Return all possible edges to these records within their windows."""
-    child, parent = found.pairs(block)
+    return possible_among(lineage, values, given, *found.pairs(block))
+
+
+def possible_among(
+    lineage: Lineage, values: Sequence[Array], given: Constraints, child: Index, parent: Index
+) -> tuple[Index, Index]:
+    """Return the edges that are allowed and have their dates in a possible order."""
     kept = given.allows(child, parent)
     child, parent = child[kept], parent[kept]
     kept = in_order(lineage, values, child, parent)
