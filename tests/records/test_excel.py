@@ -65,7 +65,7 @@ def test_sheets(book, tmp_path):
 
 
 def test_errors_name_the_row_of_the_sheet(book):
-    with pytest.raises(RecordsError, match=r"^cases\.xlsx line 2, column 'ward': a finite number"):
+    with pytest.raises(RecordsError, match=r"^cases\.xlsx line 2, column 'ward': the cell must be"):
         read_records(book, kinds={"ward": "continuous"})
 
 

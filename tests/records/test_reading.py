@@ -248,7 +248,9 @@ def test_byte_order_mark_encodings_and_long_cells(tmp_path):
 def test_lines_within_cells_are_counted(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('id,a,n\nx,1,"one\ntwo"\ny,2,\nz,?,\nw,oops,\n')
-    with pytest.raises(RecordsError, match=r"^t\.csv line 6, column 'a': a finite number is expec"):
+    with pytest.raises(
+        RecordsError, match=r"^t\.csv line 6, column 'a': the cell must be a finite"
+    ):
         read_records(path, kinds={"a": "continuous"})
 
 
