@@ -564,7 +564,7 @@ def test_a_data_frame_of_distances_is_joined_by_its_names():
     assert Ancestry(id="id").fit(table, distances=shuffled).log_likelihood_ == expected
     with pytest.raises(RecordsError, match="expected to name each record once"):
         Ancestry(id="id").fit(table, distances=frame.rename(columns={"a": "e"}))
-    with pytest.raises(RecordsError, match="1 are lacking"):
+    with pytest.raises(RecordsError, match="1 record is not in it: 'a'"):
         Ancestry(id="id").fit(table, distances=frame.rename(columns={"a": "e"}, index={"a": "e"}))
 
 

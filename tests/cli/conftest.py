@@ -22,6 +22,12 @@ def outtrees():
 
 
 @pytest.fixture
+def untried(monkeypatch):
+    """Let --check read and refuse as it does, without the fits by which it estimates the time."""
+    monkeypatch.setattr("outtrees.cli.cost.by_trials", lambda n, trial: (1.0, n))
+
+
+@pytest.fixture
 def refused(outtrees):
     """Run a command that must fail; returns its one line."""
 

@@ -272,6 +272,7 @@ def test_cases_that_were_never_sequenced(ancestry, outbreak, refused, outtrees, 
     assert tables[0] == tables[1]
 
 
+@pytest.mark.usefixtures("untried")
 def test_what_might_be_the_answer_or_a_row_number_is_told(outtrees, outbreak, tmp_path):
     lines = outbreak.cases.read_text().splitlines()
     order = sorted(range(1, len(lines)), key=lambda row: lines[row].split(",")[1])

@@ -332,6 +332,7 @@ def test_waiting_times_without_dates(refused, write, table):
     assert "--waiting-mean needs dates" in refused("ancestry", table, *number, "--waiting-mean", 3)
 
 
+@pytest.mark.usefixtures("untried")
 def test_marks_of_unknown_cells(outtrees, write):
     path = write("m.csv", "id,age\nu,30\nv,-9\nw,44\nx,51\ny,62\nz,-9\n")
     found = outtrees("ancestry", path, "--check")

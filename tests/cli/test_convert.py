@@ -51,6 +51,7 @@ def test_what_cannot_be_converted_is_refused(refused, results, model, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.usefixtures("untried")
 def test_tracks_and_items_become_tables_that_ancestry_reads(outtrees, refused, tmp_path):
     (tmp_path / "res_track.txt").write_text("1 0 4 0\n2 5 9 1\n3 5 8 1\n4 0 9 0\n")
     done = outtrees(

@@ -19,7 +19,8 @@ def test_files_are_written_and_nothing_of_the_users_is_lost(outtrees, refused, t
     assert (folder / "animals.csv").read_text() == "mine"
 
 
-@pytest.mark.parametrize("job", [0, pytest.param(1, marks=pytest.mark.slow), 2, 3])
+@pytest.mark.usefixtures("untried")
+@pytest.mark.parametrize("job", [0, 1, 2, 3])
 def test_what_it_prints_can_be_typed(outtrees, tmp_path, job):
     printed = json.loads(outtrees("demo", tmp_path / "my demo", "--json").stdout)["next"][job]
     words = shlex.split(printed)

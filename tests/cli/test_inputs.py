@@ -5,6 +5,8 @@ import pytest
 from outtrees.cli.errors import CommandError
 from outtrees.cli.inputs import read_generation_time
 
+pytestmark = pytest.mark.usefixtures("untried")
+
 
 def read(tmp_path, text):
     path = tmp_path / "w.csv"

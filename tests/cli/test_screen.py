@@ -114,7 +114,8 @@ def run_on_terminal(arguments):
 
 
 def test_a_bar_with_the_likelihood_on_a_terminal(outbreak):
-    shown, code = run_on_terminal(["ancestry", outbreak.cases, "--date", "onset"])
+    wait = ["--waiting-mean", "3.5", "--waiting-sd", "1.2"]
+    shown, code = run_on_terminal(["ancestry", outbreak.cases, "--date", "onset", *wait])
     assert code == 0, shown
     assert "weighing all trees" in shown
     assert re.search(r"penalised log-likelihood -?\d+\.\d\d", shown)

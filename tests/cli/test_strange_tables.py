@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("untried")
 DAYS = [datetime.date(2020, 3, 1) + datetime.timedelta(days=3 * i) for i in range(12)]
 IDS = [f"case{i:02}" for i in range(12)]
 WAIT = ("--waiting-mean", 4, "--waiting-sd", 2)
