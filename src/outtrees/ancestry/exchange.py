@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees import io
+from outtrees._common.docs import shared_docs
 from outtrees.ancestry.model_choice import date_options
 from outtrees.ancestry.nearest import transmission_of
 from outtrees.ancestry.posterior import Posterior
@@ -25,6 +26,12 @@ from outtrees.views.report_data import ReportData
 
 if TYPE_CHECKING:
     from outtrees.ancestry.estimator import Ancestry
+
+_documented = shared_docs(
+    file="path : path, optional\n    A file that is written too.\n"
+    'kind : {"consensus", "mode", "sample"}\n    As in `tree`.',
+    text="Returns\n-------\nstr\n    The text.",
+)
 
 
 def report_data(
@@ -135,6 +142,7 @@ def write(
     return io.FORMATS[to].write(found, path)
 
 
+@_documented
 def to_newick(
     self: Ancestry, path: Any = None, kind: str = "consensus", *, leaves: bool = False
 ) -> str:
@@ -142,18 +150,12 @@ def to_newick(
 
     Parameters
     ----------
-    path : path, optional
-        A file that is written too.
-    kind : {"consensus", "mode", "sample"}
-        As in `tree`.
+    {file}
     leaves : bool
         Whether each record that is a parent is also a leaf, for tools that know names at
         leaves only.
 
-    Returns
-    -------
-    str
-        The text.
+    {text}
 
     Examples
     --------
@@ -166,6 +168,7 @@ def to_newick(
     return _written(path, io.to_newick(*_named_tree(self, kind), leaves=leaves))
 
 
+@_documented
 def to_nexus(
     self: Ancestry, path: Any = None, kind: str = "consensus", *, leaves: bool = False
 ) -> str:
@@ -173,35 +176,24 @@ def to_nexus(
 
     Parameters
     ----------
-    path : path, optional
-        A file that is written too.
-    kind : {"consensus", "mode", "sample"}
-        As in `tree`.
+    {file}
     leaves : bool
         As in `to_newick`.
 
-    Returns
-    -------
-    str
-        The text.
+    {text}
     """
     return _written(path, io.to_nexus(*_named_tree(self, kind), leaves=leaves))
 
 
+@_documented
 def to_graphml(self: Ancestry, path: Any = None, kind: str = "consensus") -> str:
     """Return (and write) the tree as GraphML.
 
     Parameters
     ----------
-    path : path, optional
-        A file that is written too.
-    kind : {"consensus", "mode", "sample"}
-        As in `tree`.
+    {file}
 
-    Returns
-    -------
-    str
-        The text.
+    {text}
     """
     return _written(path, io.to_graphml(*_named_tree(self, kind)))
 
