@@ -92,7 +92,7 @@ def test_the_second_tree_beside_one_that_has_nearly_all():
 
 @pytest.mark.parametrize("roots", ["single", "any"])
 def test_what_all_others_weigh(roots):
-    """Against enumeration where 1 − p has digits, for each tree and some fixed records."""
+    """Against enumeration where 1 − p has digits: all others, and by where they differ first."""
     for seed in range(4):
         log_beta, log_root = weighting(seed, 3.0, 0.1)
         law = EnumeratedDistribution(log_beta, log_root, roots)
@@ -103,12 +103,17 @@ def test_what_all_others_weigh(roots):
         for t, tree in enumerate(law.trees):
             if np.isneginf(law.log_weights[t]):
                 continue
-            for fixed in ([], [1], [0, 2]):
-                agree = (law.trees[:, fixed] == tree[fixed]).all(axis=1)
-                agree[t] = False
-                others = np.exp(law.log_weights[agree] - law.log_weights[t]).sum()
-                found = np.exp(distinct.log_others_over(dist, tree, fixed))
-                assert found == pytest.approx(others, rel=1e-12, abs=1e-300)
+            ratio = np.exp(law.log_weights - law.log_weights[t])
+            ratio[t] = 0.0
+            found = np.exp(distinct.log_others_over(dist, tree))
+            assert found == pytest.approx(ratio.sum(), rel=1e-12, abs=1e-300)
+            records, log_weight = distinct.log_first_differences(dist, tree)
+            assert sorted(records) == [0, 1, 2]
+            agree = np.ones(len(ratio), dtype=bool)
+            for u, found in zip(records, np.exp(log_weight), strict=True):
+                differ = agree & (law.trees[:, u] != tree[u])
+                assert found == pytest.approx(ratio[differ].sum(), rel=1e-12, abs=1e-300)
+                agree &= ~differ
 
 
 def test_lists_and_groups():

@@ -7,7 +7,10 @@ others, one of them is drawn, and the set split between the two: O(T³) for each
 
 What all trees but t weigh together, over the weight of t, takes no subtraction if t's leaves are
 eliminated first. Nobody in t descends from such a node k, so what it hands on never is part of t,
-and its pivot is the weight of its own edge in t plus the rest: Z / w(t) = Π (1 + r_k).
+and its pivot is the weight of its own edge in t plus the rest: Z / w(t) = Π (1 + r_k). If the
+nodes before k keep the parents that they have in t, their r are 0 and those of the others
+unchanged. So the first node whose parent differs is k with weight r_k Π_{i>k} (1 + r_i), which
+sum to Z / w(t) − 1: one elimination says where another tree departs from t.
 """
 
 from __future__ import annotations
@@ -71,21 +74,11 @@ class _Set:
     def _first_difference(
         self, trees: OutTreeDistribution, rng: np.random.Generator
     ) -> tuple[int, dict[int, int]]:
-        """Draw the first record whose parent differs from the tree's; return those before it too.
-
-        The weight of the others in which the first h records agree falls with h: the draw is
-        where it passes a random level.
-        """
-        free = [u for u in range(len(self.tree)) if u not in self.parent]
-        level = log_others_over(trees, self.tree) + np.log1p(-rng.random())
-        low, high = 0, len(free)  # others weigh at least the level at low, less at high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if log_others_over(trees, self.tree, free[:middle]) >= level:
-                low = middle
-            else:
-                high = middle
-        return free[low], {u: int(self.tree[u]) for u in free[:low]}
+        """Draw the first record whose parent differs; return it, and the parents before it."""
+        records, log_weight = log_first_differences(trees, self.tree)
+        at = int(rng.choice(len(records), p=np.exp(log_weight - logsumexp(log_weight))))
+        before = records[:at]
+        return int(records[at]), dict(zip(before.tolist(), self.tree[before].tolist(), strict=True))
 
     def split(self, everything: OutTreeDistribution, tree: Ints) -> tuple[_Set, _Set]:
         """Return two sets: one with the tree of this set, one with another of its trees."""
@@ -138,13 +131,29 @@ def _holds(one: _Set, tree: Ints) -> bool:
     )
 
 
-def log_others_over(
-    trees: OutTreeDistribution, tree: Ints, fixed: list[int] | None = None
-) -> float:
-    """Return log(Z / w(tree) − 1); −inf if there is no other tree.
+def log_others_over(trees: OutTreeDistribution, tree: Ints) -> float:
+    """Return log(Z / w(tree) − 1); −inf if there is no other tree."""
+    log_r = _rates(trees, tree)[1]
+    largest = log_r.max()
+    if largest < -40.0:  # products of several are nothing beside their sum
+        return float(logsumexp(log_r)) if largest > -np.inf else -np.inf
+    total = np.logaddexp(0.0, log_r).sum()
+    return float(total if total > 40.0 else np.log(np.expm1(total)))
 
-    Only trees in which the records ``fixed`` have the parents that they have in ``tree`` count.
+
+def log_first_differences(trees: OutTreeDistribution, tree: Ints) -> tuple[Ints, Floats]:
+    """Return all records in an order, and what the trees weigh that differ there first (T,).
+
+    As logarithms, over the weight of the tree.
     """
+    records, log_r = _rates(trees, tree)
+    log_stay = np.logaddexp(0.0, log_r)
+    behind = np.append(np.cumsum(log_stay[:0:-1])[::-1], 0.0)
+    return records, log_r + behind
+
+
+def _rates(trees: OutTreeDistribution, tree: Ints) -> tuple[Ints, Floats]:
+    """Return all records, group by group from the root down, and log r of each (T,)."""
     edges = trees._edges
     counts = np.bincount(edges.group_codes)
     check_memory(
@@ -152,23 +161,18 @@ def log_others_over(
         8 * 3 * int(counts.max()) ** 2,
         "Draw with replacement, or give fewer records.",
     )
-    agrees = np.zeros(trees.n_records, dtype=bool)
-    agrees[[] if fixed is None else fixed] = True
-    rates = []
+    records, rates = [], []
     for members in _members(edges):
         log_beta, log_root, local = _of_group(edges, members, tree)
-        same = agrees[members]
-        if trees.roots == "any":  # the virtual root has no parent in any tree
-            lifted = weights.lift(weights.frozen(log_beta, log_root))
-            log_beta, log_root = lifted.log_beta, lifted.log_root
-            local, same = np.append(-1, local + 1), np.append(True, same)
-        rates.append(_log_rates(log_beta, log_root, local, same))
-    log_r = np.concatenate(rates)
-    largest = log_r.max()
-    if largest < -40.0:  # products of several are nothing beside their sum
-        return float(logsumexp(log_r)) if largest > -np.inf else -np.inf
-    total = np.logaddexp(0.0, log_r).sum()
-    return float(total if total > 40.0 else np.log(np.expm1(total)))
+        lifted = int(trees.roots == "any")
+        if lifted:  # the virtual root, which no tree gives a parent, comes first
+            more = weights.lift(weights.frozen(log_beta, log_root))
+            log_beta, log_root = more.log_beta, more.log_root
+            local = np.append(-1, local + 1)
+        order = np.argsort(_depths(local), kind="stable")  # the root first; the last leaves first
+        rates.append(_log_rates(log_beta, log_root, local, order)[lifted:])
+        records.append(members[order[lifted:] - lifted])
+    return np.concatenate(records), np.concatenate(rates)
 
 
 def _members(edges: Edges) -> list[NDArray[np.intp]]:
@@ -186,17 +190,15 @@ def _of_group(edges: Edges, members: Ints, tree: Ints) -> tuple[Floats, Floats, 
     return log_beta, edges.log_root[members].copy(), np.where(parents >= 0, place[parents], -1)
 
 
-def _log_rates(log_beta: Floats, log_root: Floats, tree: Ints, same: NDArray[np.bool_]) -> Floats:
-    """Return log r_k of every node; ``same`` are those whose edge in the tree alone counts."""
+def _log_rates(log_beta: Floats, log_root: Floats, tree: Ints, order: Ints) -> Floats:
+    """Return log r_k of every node, in the order."""
     n = len(tree)
-    order = np.argsort(_depths(tree), kind="stable")  # the root first; the last leaves first
     place = np.argsort(order)
     up = np.where(tree >= 0, place[tree], 0)[order]  # parents in the new order
     own = np.where(tree >= 0, log_beta[np.arange(n), tree], log_root)[order]
     # Rows over the weight of their own edge in the tree, which itself is left out: it is one.
     q = log_beta[np.ix_(order, order)] - own[:, None]
     rho = log_root[order] - own
-    q[same[order]] = rho[same[order]] = -np.inf
     rho[0] = -np.inf
     q[np.arange(1, n), up[1:]] = -np.inf
     log_r = np.empty(n)

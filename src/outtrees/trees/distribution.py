@@ -461,7 +461,7 @@ class OutTreeDistribution:
 
         With ``replace=False`` no tree comes twice: each is drawn from those that were not drawn
         before it, in proportion to their weights. O(T²) per tree where repetitions are rare, else
-        O(T³), or O(T³ log T) where one tree has nearly all of the probability.
+        O(T³).
 
         Parameters
         ----------
