@@ -191,7 +191,7 @@ def problem(roots, T=5, generations=2):
     lineage = with_backgrounds(Lineage(kernels, generations).start(values), values, groups)
     edges = possible_edges(T, None, {}, [], None)
     kept = in_order(lineage, values, edges.child, edges.parent)
-    edges = edges._replace(child=edges.child[kept], parent=edges.parent[kept])
+    edges = edges.only(kept)
     pairs = lineage.pairs(values, values, edges.child, edges.parent)
     return EdgeWeights(lineage, values, edges.groups), pairs, edges, roots, -0.5
 
@@ -257,7 +257,7 @@ def test_columns_that_repeat_each_other_count_as_one(repeats):
     T = len(parents)
     edges = possible_edges(T, None, {}, [], None)
     near = (edges.child - edges.parent <= 25) & (edges.child > edges.parent)
-    edges = edges._replace(child=edges.child[near], parent=edges.parent[near])
+    edges = edges.only(near)
     pairs = lineage.pairs(values, values, edges.child, edges.parent)
     known = {u: int(parents[u]) for u in range(1, T)}
     learned = learn_exponents(EdgeWeights(lineage, values, edges.groups), pairs, edges, known)
@@ -282,7 +282,7 @@ def table(roots, n_groups=6):
     lineage = with_backgrounds(Lineage(kernels, 2).start(values), values, groups)
     edges = possible_edges(T * n_groups, groups, {}, [], None)
     kept = in_order(lineage, values, edges.child, edges.parent)
-    edges = edges._replace(child=edges.child[kept], parent=edges.parent[kept])
+    edges = edges.only(kept)
     pairs = lineage.pairs(values, values, edges.child, edges.parent)
     weights = EdgeWeights(lineage, values, groups)
     return weights, pairs, edges, dict(roots=roots, log_introduction=-1.5)

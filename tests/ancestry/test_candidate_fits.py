@@ -42,7 +42,7 @@ def whole_of(lineage, values, given):
     """Return all possible edges."""
     edges = all_edges(given)
     kept = in_order(lineage, values, edges.child, edges.parent)
-    return edges._replace(child=edges.child[kept], parent=edges.parent[kept])
+    return edges.only(kept)
 
 
 def trees_on(reading, values, edges, roots):

@@ -40,7 +40,7 @@ def possible(lineage, values, **given):
     """Return the edges that the constraints and the dates leave."""
     edges = possible_edges(len(values[0]), **given)
     kept = in_order(lineage, values, edges.child, edges.parent)
-    return edges._replace(child=edges.child[kept], parent=edges.parent[kept])
+    return edges.only(kept)
 
 
 def begun(lineage, values, groups=None):

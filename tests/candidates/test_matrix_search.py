@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
+from outtrees._common.edges import EdgeList
 from outtrees.candidates import matrix_search
 from outtrees.candidates.matrix_search import (
     joined,
@@ -19,7 +20,6 @@ from outtrees.models import (
     PoissonMutation,
     ProductMutation,
 )
-from outtrees.models.edges import EdgeList
 
 RNG = np.random.default_rng(3)
 REAL = RNG.normal(size=(60, 2)) @ np.array([[2.0, 0.3], [0.0, 0.5]]) + 100.0

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from oracles.labellings import FORMS, enumerate_labels, random_model
+from outtrees._common.edges import EdgeList
 from outtrees.labels import average_edges, label_posterior, weigh_trees
 from outtrees.labels import posterior as posterior_module
 from outtrees.labels.choice import neighbourhoods
 from outtrees.labels.model import CandidateLabelModel
 from outtrees.labels.refitting import AttributeMutations
 from outtrees.models import GaussianMutation
-from outtrees.models.edges import EdgeList
 
 KNOWN = np.array([0, -1, 1, -1, -1])
 # Two to three possible parents each; 4 is a parent of nobody but 3.

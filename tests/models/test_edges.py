@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from outtrees._common.edges import EdgeList
 from outtrees.models import GaussianMutation, MixtureMutation, ProductMutation
 from outtrees.models.base import Mutation
-from outtrees.models.edges import EdgeList
 
 
 def listed(case, n=40, seed=0):

@@ -66,7 +66,7 @@ def simulate(case, seed):
     base, values = _base(columns, T, rng)
     edges = possible_edges(T)
     kept = in_order(base, values, edges.child, edges.parent)
-    edges = edges._replace(child=edges.child[kept], parent=edges.parent[kept])
+    edges = edges.only(kept)
     problem = Problem(base, values, edges, roots)
     centre = problem.first_log_root(base)
     log_root = Normal(centre, _ROOT_SPREAD).draw(rng) if roots == "any" else 0.0

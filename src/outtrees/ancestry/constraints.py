@@ -158,15 +158,15 @@ def possible_edges(
             table_candidates(r.lineage, values, given, n_candidates, roots) for r in fit.readings
         ]
         coded = np.unique(np.concatenate([e.child * T + e.parent for e in found]))
-        return found[0]._replace(child=coded // T, parent=coded % T)
+        return given.edges(coded // T, coded % T, found[0].choices)
     if T > MOST_PAIRED and lineage.dates is not None:
         plausible = [_plausible_edges(r.lineage, values, given) for r in fit.readings]
         coded = np.unique(np.concatenate(plausible))
-        return PossibleEdges(coded // T, coded % T, given.root_allowed, given.groups)
+        return given.edges(coded // T, coded % T)
     edges = all_edges(given)
     possible = [in_order(r.lineage, values, edges.child, edges.parent) for r in fit.readings]
     kept = np.any(possible, axis=0)
-    return edges._replace(child=edges.child[kept], parent=edges.parent[kept])
+    return edges.only(kept)
 
 
 def _plausible_edges(

@@ -147,7 +147,7 @@ class Problem:
             return self
         result = copy(self)
         result.child, result.parent = self.child[kept], self.parent[kept]
-        result.edges = self.edges._replace(child=result.child, parent=result.parent)
+        result.edges = self.edges.only(kept)
         result.pairs = lineage.pairs(self.values, self.values, result.child, result.parent)
         result._plans = [None, None]
         return result
@@ -764,7 +764,7 @@ def problem_of(
         return Problem(
             lineage,
             values,
-            edges._replace(child=edges.child[kept], parent=edges.parent[kept]),
+            edges.only(kept),
             roots,
         )
     pairs_of_one = float(windows.sizes.mean())
@@ -783,7 +783,7 @@ def _sampled_problem(
     windows = windows_of(lineage, values, given, all_possible=True)
     rows = np.intersect1d(sample_by_cells(values, n), given.open)
     child, parent = possible_pairs(lineage, values, given, rows, windows)
-    edges = PossibleEdges(child, parent, given.root_allowed, given.groups)
+    edges = given.edges(child, parent)
     return Problem(lineage, values, edges, roots, rows)
 
 

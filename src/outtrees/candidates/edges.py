@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outtrees._common.cycles import cycle_of
+from outtrees._common.edges import EdgeList
 from outtrees.errors import NoSpanningTreeError
 
 Index = NDArray[np.intp]
 OPEN, ROOT = -2, -1  # the parent is not known; the record has none
 
 
-class PossibleEdges(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PossibleEdges(EdgeList):
     """Which records may descend from which, and which may be roots."""
 
-    child: Index  # (E,)
-    parent: Index  # (E,)
     root_allowed: NDArray[np.bool_]  # (T,)
     groups: Index  # (T,)
     # How many possible parents each record has, listed or not (T,); None: all are listed.
     choices: Index | None = None
+
+    def only(self, kept: NDArray[np.bool_]) -> PossibleEdges:
+        """Return the list with some edges left out."""
+        return replace(self, child=self.child[kept], parent=self.parent[kept])
 
 
 class Constraints(NamedTuple):
@@ -68,6 +73,11 @@ class Constraints(NamedTuple):
             np.where(known >= 0, place[np.maximum(known, 0)], known),
             np.sort(child.astype(np.int64) * T + parent),
         )
+
+    def edges(self, child: Index, parent: Index, choices: Index | None = None) -> PossibleEdges:
+        """Return a list of possible edges under these constraints."""
+        T = len(self.groups)
+        return PossibleEdges(child, parent, T, self.root_allowed, self.groups, choices)
 
     def known_edges(self) -> tuple[Index, Index]:
         """Return the edges that are known for certain, as children and parents."""
@@ -184,7 +194,7 @@ def all_edges(given: Constraints) -> PossibleEdges:
     within = np.arange(len(child)) - np.repeat(np.cumsum(mates) - mates, mates)
     parent = members[begins[number[child]] + within]
     kept = given.allows(child, parent)
-    return PossibleEdges(child[kept], parent[kept], given.root_allowed, given.groups)
+    return given.edges(child[kept], parent[kept])
 
 
 def _check_named(n_samples: int, named: Iterable[tuple[int, int]]) -> None:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.edges import EdgeList, Ints
 from outtrees._common.types import Array
 from outtrees.candidates.links import Parts, linked
 from outtrees.errors import MissingExtraError
 from outtrees.models.base import Mutation
-from outtrees.models.edges import EdgeList, Ints
 
 NEIGHBOURS = ("exact", "approximate")
 # Up to so many dimensions scikit-learn takes trees, as fast and exact; beyond, all pairs.

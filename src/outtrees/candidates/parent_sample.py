@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.edges import Ints
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.matrix_search import search_tree
 from outtrees.models.base import Mutation
-from outtrees.models.edges import Ints
 
 _THINNER = 4  # each subset has so many times fewer records than the one before
 _LEAST = 128  # records of a subset

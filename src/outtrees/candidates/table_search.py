@@ -166,7 +166,7 @@ def table_candidates(
         links = _TableLinks(weights, given, n)
         child, parent = linked(child, parent, len(given.groups), links, _ROUNDS)
     order = np.lexsort((parent, child))
-    return PossibleEdges(child[order], parent[order], given.root_allowed, given.groups, choices)
+    return given.edges(child[order], parent[order], choices)
 
 
 def _met(weights: EdgeWeights, given: Constraints, n: int) -> tuple[Index, Index]:

@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from outtrees._common.edges import EdgeList
 from outtrees._common.order import record_order
 from outtrees._common.progress import shows_progress
 from outtrees._common.random import as_generator
@@ -61,7 +62,6 @@ from outtrees.inference.validation import (
 )
 from outtrees.io.tables import Table
 from outtrees.models import MUTATIONS, Mutation, make_mutation
-from outtrees.models.edges import EdgeList
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.weights import Ints
 

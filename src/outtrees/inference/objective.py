@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from outtrees._common.edges import EdgeList, Ints
 from outtrees._common.types import Array
 from outtrees.inference.likelihood import log_number_of_trees, tree_distribution
 from outtrees.models.base import Mutation
-from outtrees.models.edges import EdgeList, Ints
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.sparse.fronts import Plan
 

@@ -98,6 +98,8 @@ def current_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     if name == "Column" and "projected" not in fields:
         # Version 0.1 wrote it into the reason only.
         return {**fields, "projected": "km east and north" in str(fields.get("reason"))}
+    if name == "PossibleEdges" and "n_records" not in fields:
+        return {**fields, "n_records": len(fields["groups"])}  # each record has a group
     return fields
 
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from outtrees._common.edges import EdgeList
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.labels.importance import WeighedLabels, weigh_trees
 from outtrees.labels.model import LabelModel, Labels
 from outtrees.labels.refitting import AttributeMutations
-from outtrees.models.edges import EdgeList
 
 # What a label that is drawn afresh says of the attributes of its record: nothing (they come from
 # the parent in any case); they are drawn afresh too, as records of its class have them; or as all

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from outtrees._common.edges import EdgeList
 from outtrees._common.order import record_order
 from outtrees._common.progress import note, shows_progress
 from outtrees._common.random import as_generator
@@ -48,7 +49,6 @@ from outtrees.labels.model import (
 from outtrees.labels.refitting import AttributeMutations, climb_and_refit, refit_by_labels
 from outtrees.labels.targets import read_targets
 from outtrees.models import MUTATIONS, Mutation, make_mutation
-from outtrees.models.edges import EdgeList
 
 # Pairs of new and old records whose weights are held at once: 32 MB.
 _PAIRS_AT_ONCE = 2**22

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from outtrees._common.edges import EdgeList
 from outtrees._common.types import Array
 from outtrees.labels.climbing import Climb, climb_labels
 from outtrees.labels.importance import weigh_trees
 from outtrees.labels.model import CandidateLabelModel, LabelModel, Labels
 from outtrees.labels.posterior import label_posterior
 from outtrees.models.base import Mutation
-from outtrees.models.edges import EdgeList
 from outtrees.trees import OutTreeDistribution
 
 # Rounds of refits of label-dependent mutations, and trees drawn for each.

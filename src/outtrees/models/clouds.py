@@ -16,11 +16,11 @@ from scipy.special import gammaln, logsumexp, ndtri, stdtr
 from sklearn.cluster import KMeans
 
 from outtrees._common.arguments import check_count
+from outtrees._common.edges import Ints
 from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
-from outtrees.models.edges import Ints
 
 _LEARN_EVERY = 4  # sweeps: then the base is drawn
 _MOST_SCALES = 6  # columns whose scale is drawn at a time; the next time others are

@@ -12,12 +12,12 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from outtrees._common.arguments import check_count, check_number, check_option
+from outtrees._common.edges import EdgeList, Ints
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.base import Change, Mutation, named_parts
 from outtrees.models.category import dirichlet_kl, dirichlet_log_ratio, expected_logs
 from outtrees.models.covariance import COVARIANCES, InverseWishart, column_scales
-from outtrees.models.edges import EdgeList, Ints
 from outtrees.models.normal import GaussianMutation, GaussianPosterior
 from outtrees.models.posterior import Posterior
 from outtrees.models.regression import GaussianPrior

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from outtrees._common.edges import EdgeList, Ints
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation, named_parts
-from outtrees.models.edges import EdgeList, Ints
 from outtrees.models.posterior import Posterior
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from outtrees._common.arguments import check_number, check_option
+from outtrees._common.edges import Ints
 from outtrees._common.types import Array
 from outtrees.models import covariance as cov_
 from outtrees.models.base import Mutation
@@ -24,7 +25,6 @@ from outtrees.models.covariance import (
     posterior_cov,
     whitened,
 )
-from outtrees.models.edges import Ints
 from outtrees.models.posterior import Posterior
 
 TRANSITIONS = ("full", "diag", "scalar", "identity", "zero")

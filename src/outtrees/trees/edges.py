@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from outtrees._common.arguments import whole_number
+from outtrees._common.edges import EdgeList
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees.weights import Floats, Ints, as_floats
 
@@ -143,7 +144,7 @@ class AllPairs:
         return array
 
 
-class ListedEdges:
+class ListedEdges(EdgeList):
     """Weights of a list of possible edges, in the caller's order."""
 
     def __init__(
@@ -154,12 +155,12 @@ class ListedEdges:
         log_root: ArrayLike,  # (T,)
         groups: ArrayLike | None = None,  # (T,)
     ) -> None:
-        self.child = _as_records(child, "child")
-        self.parent = _as_records(parent, "parent")
         # Arrays of its own: answers are computed when asked for, and must not change with what the
         # caller writes into theirs.
-        self.log_weight = as_floats(log_weight, "log_weight")
         self.log_root = as_floats(log_root, "log_root")
+        ends = _as_records(child, "child"), _as_records(parent, "parent")
+        super().__init__(*ends, self.log_root.size)
+        self.log_weight = as_floats(log_weight, "log_weight")
         self._check_shapes()
         self.groups = self._checked_groups(groups)  # (T,) numbered from 0; None: one group
 
@@ -205,11 +206,6 @@ class ListedEdges:
         return cls(child, parent, log_weight, log_root, groups)
 
     @property
-    def n_records(self) -> int:
-        """T."""
-        return len(self.log_root)
-
-    @property
     def n_groups(self) -> int:
         """How many groups of records have a tree each."""
         return 1 if self.groups is None else int(self.groups.max()) + 1
@@ -231,12 +227,6 @@ class ListedEdges:
     def weights_in(self, other: Edges) -> Floats:
         """Return what the listed edges weigh there (E,)."""
         return other.weights_at(self.child, self.parent)
-
-    def into(self, child: int) -> tuple[Ints, Ints]:
-        """Return the edges into a record, and their parents."""
-        order, start = self._by_child
-        edges = order[start[child] : start[child + 1]]
-        return edges, self.parent[edges]
 
     def weights_at(self, child: Ints, parent: Ints) -> Floats:
         """Return the log-weights of these edges, −inf where an edge is not listed."""
@@ -263,12 +253,6 @@ class ListedEdges:
     def summands(self, edge: Floats, root: Floats, roots: str) -> list[float]:
         """Return all values: they are few."""
         return [*edge, *root]
-
-    @cached_property
-    def _by_child(self) -> tuple[Ints, Ints]:
-        """The edges in order of their child, and where each child's start."""
-        order = np.argsort(self.child, kind="stable")
-        return order, np.searchsorted(self.child[order], np.arange(self.n_records + 1))
 
     @cached_property
     def _by_ends(self) -> tuple[Ints, Ints]:

@@ -28,7 +28,7 @@ def fitted(kernels, values):
     lineage = with_backgrounds(Lineage(kernels).start(values), values, np.zeros(T, dtype=np.intp))
     edges, day = possible_edges(T), values[-1]
     in_order = lineage.kernels[-1].possible(day, day, edges.child, edges.parent)
-    edges = edges._replace(child=edges.child[in_order], parent=edges.parent[in_order])
+    edges = edges.only(in_order)
     problem = Problem(lineage, values, edges, "any")
     start = problem.started(lineage)
     point = problem.climb(start, problem.first_log_root(start))
