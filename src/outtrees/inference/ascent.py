@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from outtrees._common.progress import note
 from outtrees._common.types import Array
-from outtrees.models.base import Mutation
+from outtrees.models.base import Change, Mutation
 from outtrees.trees import OutTreeDistribution
 
 StoppedBy = Literal["tol", "validation", "max_iter"]
@@ -72,6 +72,8 @@ class Counted(Protocol):
 
 
 P = TypeVar("P", bound=Point)
+M = TypeVar("M", bound=Change)
+F = TypeVar("F")  # what a fit returns
 
 
 class Watcher:
@@ -190,3 +192,48 @@ def ascend(
         if after is not None:
             after(here)
     return here
+
+
+def distinct_starts(
+    templates: Iterable[M],
+    X: Array,  # (T, D)
+    seeds: Callable[[], Iterable[Any]],  # of the starts of one template
+    coordinates: Callable[[M], Array],
+) -> list[M]:
+    """Return what the templates start from X with each seed, without those that were there."""
+    found: list[M] = []
+    for template in templates:
+        for seed in seeds():
+            start = template.start(X, seed)
+            here = coordinates(start)
+            if not any(np.array_equal(here, coordinates(other)) for other in found):
+                found.append(start)
+    return found
+
+
+def best_fit(
+    starts: Iterable[M],
+    run: Callable[[M], F],
+    merit: Callable[[F], float],
+    turned: Callable[[F], M | None],
+) -> F:
+    """Return the best fit over the starts, and over where the best of them leads if turned.
+
+    Only one fit keeps its trees at a time. `n_evaluations` of the result counts all fits.
+    """
+    best: Any = None
+    n_evaluations = 0
+
+    def fitted(start: M) -> None:
+        nonlocal best, n_evaluations
+        fit: Any = run(start)
+        n_evaluations += fit.n_evaluations
+        best = fit if best is None or merit(fit) > merit(best) else best
+
+    for start in starts:
+        fitted(start)
+    again = turned(best)
+    if again is not None:
+        fitted(again)
+    result: F = replace(best, n_evaluations=n_evaluations)
+    return result

@@ -14,7 +14,7 @@ from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
-from outtrees.inference.ascent import FitResult, Watcher
+from outtrees.inference.ascent import FitResult, Watcher, best_fit, distinct_starts
 from outtrees.inference.checkpoint import Checkpoint
 from outtrees.inference.em import fit_candidate_em, fit_em
 from outtrees.inference.gradient import fit_gradient, fit_lbfgs
@@ -102,19 +102,15 @@ def fit_mutation(
             fit = replace(fit, mutation=stopper.best, validation_scores=scores, tree=None)
         return fit
 
-    best: FitResult | None = None  # only one fit keeps its trees at a time
-    n_evaluations = 0
-    for start in starts(mutation, records, n_init, random_state):
-        fit = run(start)
-        n_evaluations += fit.n_evaluations
-        best = fit if best is None or _merit(fit) > _merit(best) else best
-    assert best is not None  # there is at least one start
-    turned = best.mutation.turned() if isinstance(best.mutation, GaussianMutation) else None
-    if turned is not None and getattr(mutation, "start_correlation", 0.0) is None:
-        fit = run(turned)
-        n_evaluations += fit.n_evaluations
-        best = fit if _merit(fit) > _merit(best) else best
-    return replace(best, n_evaluations=n_evaluations)
+    def turned(best: FitResult) -> Mutation | None:
+        found = isinstance(best.mutation, GaussianMutation) and _open_start(mutation)
+        return best.mutation.turned() if found else None  # type: ignore[attr-defined]  # Gaussian
+
+    return best_fit(starts(mutation, records, n_init, random_state), run, _merit, turned)
+
+
+def _open_start(mutation: Mutation) -> bool:
+    return getattr(mutation, "start_correlation", 0.0) is None
 
 
 def starts(mutation: Mutation, X: Array, n_init: int, random_state: Any) -> list[Mutation]:
@@ -133,19 +129,13 @@ def starts(mutation: Mutation, X: Array, n_init: int, random_state: Any) -> list
     """
     templates = [mutation]
     fixed = getattr(mutation, "transition", None) in ("identity", "zero")
-    if getattr(mutation, "start_correlation", 0.0) is None and not fixed:
+    if _open_start(mutation) and not fixed:
         templates.append(replace(mutation, start_correlation=0.0))  # type: ignore[type-var]
     # The first start takes the seed as it is: its mixture is the one scikit-learn's users know.
     seeds = [random_state, *as_generator(random_state).integers(2**31, size=n_init - 1).tolist()]
     if isinstance(random_state, (np.random.Generator, np.random.RandomState)):
         seeds[0] = int(as_generator(random_state).integers(2**31))
-    found: list[Mutation] = []
-    for template in templates:
-        for seed in seeds:
-            start = template.start(X, seed)
-            if not any(np.array_equal(start.params, other.params) for other in found):
-                found.append(start)
-    return found
+    return distinct_starts(templates, X, lambda: seeds, lambda start: start.params)
 
 
 def with_known_values(mutation: Mutation, X: Array) -> Mutation:

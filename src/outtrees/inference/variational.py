@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.inference.ascent import Progress, ascend
+from outtrees.inference.ascent import Progress, ascend, best_fit, distinct_starts
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.models.conjugate import GaussianPosterior, Posterior
 from outtrees.trees import OutTreeDistribution
@@ -203,20 +203,13 @@ def fit_posterior(
     True
     """
     records = np.asarray(X, dtype=np.float64)
-    best: VariationalFit | None = None  # only one fit keeps its trees at a time
-    n_evaluations = 0
-    for start in starts(posterior, records, n_init, random_state):
-        fit = fit_variational(start, records, **fit_options)
-        n_evaluations += fit.n_evaluations
-        best = fit if best is None or fit.lower_bound > best.lower_bound else best
-    assert best is not None  # there is at least one start
     open_start = isinstance(posterior, GaussianPosterior) and posterior.start_correlation is None
-    turned = best.posterior.turned() if open_start else None  # type: ignore[attr-defined]  # Gaussian
-    if turned is not None:
-        fit = fit_variational(turned, records, **fit_options)
-        n_evaluations += fit.n_evaluations
-        best = fit if fit.lower_bound > best.lower_bound else best
-    return replace(best, n_evaluations=n_evaluations)
+    return best_fit(
+        starts(posterior, records, n_init, random_state),
+        lambda start: fit_variational(start, records, **fit_options),
+        lambda fit: fit.lower_bound,
+        lambda best: best.posterior.turned() if open_start else None,  # type: ignore[attr-defined]  # Gaussian
+    )
 
 
 def starts(posterior: Posterior, X: Array, n_init: int, random_state: Any) -> list[Posterior]:
@@ -226,10 +219,8 @@ def starts(posterior: Posterior, X: Array, n_init: int, random_state: Any) -> li
     if isinstance(posterior, GaussianPosterior) and posterior.transition == "full" and open_start:
         templates.append(replace(posterior, start_correlation=0.0))
     rng = as_generator(random_state)
-    found: list[Posterior] = []
-    for template in templates:
-        for _ in range(n_init):
-            start = template.start(X, int(rng.integers(2**31)))
-            if not any(np.array_equal(start.statistics, other.statistics) for other in found):
-                found.append(start)
-    return found
+
+    def seeds() -> list[int]:
+        return [int(rng.integers(2**31)) for _ in range(n_init)]
+
+    return distinct_starts(templates, X, seeds, lambda start: start.statistics)

@@ -165,11 +165,11 @@ def completed_counts(
 
 def _log(values: Any) -> Array:
     with np.errstate(divide="ignore"):
-        return np.log(values)
+        return np.asarray(np.log(values))
 
 
 def _share(log_part: Any, log_whole: Any) -> Array:
-    return np.exp(log_part - np.where(np.isneginf(log_whole), 0.0, log_whole))
+    return np.asarray(np.exp(log_part - np.where(np.isneginf(log_whole), 0.0, log_whole)))
 
 
 def shares_by_class(
@@ -282,7 +282,7 @@ class TableMutation(Mutation):
             result += _log(np.append(marginal, 1.0))[codes]
         return result
 
-    def _marginals_of(self, X: Array) -> Sequence[Array]:
+    def _marginals_of(self, X: Array) -> Any:
         """Return the probabilities that those of classes are held near."""
         return self.marginals
 
@@ -720,10 +720,10 @@ class Sticky(ShareKernel):
     def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
         kept = self.stickiness**k
         a, b = cells.astype(np.intp).T
-        return np.log(kept * (a == b) + (1 - kept) * self._goal[a])
+        return np.asarray(np.log(kept * (a == b) + (1 - kept) * self._goal[a]))
 
     def _log_cell(self, x: Array) -> Array:
-        return np.log(self.marginal)[x[:, 0].astype(np.intp)]
+        return np.asarray(np.log(self.marginal)[x[:, 0].astype(np.intp)])
 
     def background_grid(self) -> list[Self]:
         """Return the kernel that keeps a value: with it, a background counts values."""
@@ -802,7 +802,7 @@ def expected_logs(counts: Array) -> Array:
     >>> expected_logs(np.array([1.0, 1.0]))
     array([-1., -1.])
     """
-    return digamma(counts) - digamma(counts.sum(axis=0))
+    return np.asarray(digamma(counts) - digamma(counts.sum(axis=0)))
 
 
 def dirichlet_kl(counts: Array, prior: Array) -> float:
@@ -818,7 +818,7 @@ def dirichlet_log_ratio(p: Array, counts: Array, other: Array) -> float:
 
 
 def _log_constant(counts: Array) -> Array:
-    return gammaln(counts.sum(axis=0)) - gammaln(counts).sum(axis=0)
+    return np.asarray(gammaln(counts.sum(axis=0)) - gammaln(counts).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -906,7 +906,7 @@ class CategoricalPosterior(Posterior):
     @property
     def statistics(self) -> Array:
         """Kept and redrawn edges by column (sticky); tables of pairs, [child, parent] (full)."""
-        return self.statistics_
+        return np.asarray(self.statistics_)
 
     def _with_statistics(self, statistics: Array) -> Self:
         posterior = replace(self, statistics_=statistics)
@@ -938,7 +938,7 @@ class CategoricalPosterior(Posterior):
         return self._looked_up(children, parents, means)
 
     def _log_root(self, X: Array) -> Array:
-        return self.coder._log_root(X)
+        return np.asarray(self.coder._log_root(X))
 
     def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
         blocks = []
@@ -965,7 +965,8 @@ class CategoricalPosterior(Posterior):
             drawn.append(np.exp(gammas - logsumexp(gammas, axis=0)))
         if self.kind == "sticky":
             drawn = [p[0] for p in drawn]
-        return self.coder._with_tables(drawn)
+        mutation: CategoricalMutation = self.coder._with_tables(drawn)
+        return mutation
 
     def _log_prior_ratio(self, mutation: CategoricalMutation) -> float:
         if self.kind == "sticky":

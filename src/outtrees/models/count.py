@@ -157,24 +157,26 @@ class PoissonMutation(Mutation):
         return {"immigration": self.immigration, "branching": self.branching}
 
     def _rates(self, parents: Array) -> Array:
-        return self.immigration + self.branching * parents
+        return np.asarray(self.immigration + self.branching * parents)
 
     def _log_conditional(self, children: Array, parents: Array) -> Array:
         rates = self._rates(parents)
         with np.errstate(divide="ignore"):
             log_rates = np.log(rates)
         log_weights = log_dot(children, log_rates) - rates.sum(axis=1)
-        return log_weights - gammaln(children + 1).sum(axis=1)[:, None]
+        return np.asarray(log_weights - gammaln(children + 1).sum(axis=1)[:, None])
 
     def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
         rates = self._rates(parents)
         with np.errstate(divide="ignore"):
             log_rates = np.log(rates)
         log_counts = log_dot_edges(children, log_rates, child, parent)
-        return log_counts - rates.sum(axis=1)[parent] - gammaln(children + 1).sum(axis=1)[child]
+        return np.asarray(
+            log_counts - rates.sum(axis=1)[parent] - gammaln(children + 1).sum(axis=1)[child]
+        )
 
     def _log_root(self, X: Array) -> Array:
-        return (xlogy(X, self.root_rate) - self.root_rate - gammaln(X + 1)).sum(axis=1)
+        return np.asarray((xlogy(X, self.root_rate) - self.root_rate - gammaln(X + 1)).sum(axis=1))
 
     def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
         return rng.poisson(self._rates(parents)).astype(np.float64)
@@ -225,7 +227,7 @@ class PoissonMutation(Mutation):
 
     def _params(self) -> Array:
         with np.errstate(divide="ignore"):
-            return np.log(np.concatenate([self.immigration, self.branching]))
+            return np.asarray(np.log(np.concatenate([self.immigration, self.branching])))
 
     def _with_params(self, params: Array) -> Self:
         immigration, branching = np.split(np.exp(params), 2)
@@ -248,7 +250,7 @@ def _ratio(events: Array, exposure: Array, otherwise: Array) -> Array:
 def _divergence(x: Array, y: Array) -> Array:
     """Return x log(x/y) − x + y, at least 0 and 0 where x = y."""
     with np.errstate(divide="ignore"):
-        return xlogy(x, x) - xlogy(x, y) - x + y
+        return np.asarray(xlogy(x, x) - xlogy(x, y) - x + y)
 
 
 _TERMS_AT_ONCE = 200_000
@@ -319,9 +321,9 @@ class Counts(ShareKernel):
 
     def _log_cell(self, x: Array) -> Array:
         if self.variance <= self.mean * (1 + 1e-9):
-            return x[:, 0] * np.log(self.mean) - self.mean - gammaln(x[:, 0] + 1)
+            return np.asarray(x[:, 0] * np.log(self.mean) - self.mean - gammaln(x[:, 0] + 1))
         p = self.mean / self.variance
-        return nbinom.logpmf(x[:, 0], self.mean * p / (1 - p), p)
+        return np.asarray(nbinom.logpmf(x[:, 0], self.mean * p / (1 - p), p))
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return what survives of the parents' counts, and what arrived."""
@@ -436,13 +438,13 @@ class PoissonPosterior(Posterior):
     @property
     def statistics(self) -> Array:
         """Immigrants, their exposure, inherited units and their exposure, each (D,)."""
-        return self.statistics_
+        return np.asarray(self.statistics_)
 
     @property
     def gammas(self) -> Array:
         """Shape and rate of the immigration, then of the branching, (2, 2, D)."""
         self._require_started()
-        return self.priors_[:2] + self.statistics_.reshape(2, 2, -1)
+        return np.asarray(self.priors_[:2] + self.statistics_.reshape(2, 2, -1))
 
     def _with_statistics(self, statistics: Array) -> Self:
         posterior = replace(self, statistics_=statistics)
@@ -461,7 +463,9 @@ class PoissonPosterior(Posterior):
         with np.errstate(divide="ignore"):  # nothing is inherited from a count of zero
             log_rates = np.logaddexp(log_a, log_b + np.log(parents))
         mean = (shape_a / rate_a).sum() + parents @ (shape_b / rate_b)
-        return children @ log_rates.T - mean - gammaln(children + 1).sum(axis=1)[:, None]
+        return np.asarray(
+            children @ log_rates.T - mean - gammaln(children + 1).sum(axis=1)[:, None]
+        )
 
     def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
         return self._tallied(parents, weights.T @ children, weights.sum(axis=0))
@@ -508,7 +512,7 @@ class PoissonPosterior(Posterior):
         return result
 
     def _log_root(self, X: Array) -> Array:
-        return _log_negative_binomial(X, *self.priors_[2]).sum(axis=1)
+        return np.asarray(_log_negative_binomial(X, *self.priors_[2]).sum(axis=1))
 
     def _kl(self) -> float:
         pairs = zip(self.gammas, self.priors_[:2], strict=True)
@@ -532,7 +536,7 @@ class PoissonPosterior(Posterior):
 
 def _log_negative_binomial(x: Array, shape: Array, rate: Array) -> Array:
     """Return the log-probability of counts whose Poisson rate is Gamma(shape, rate)."""
-    return (
+    return np.asarray(
         gammaln(x + shape)
         - gammaln(shape)
         - gammaln(x + 1)
@@ -542,7 +546,7 @@ def _log_negative_binomial(x: Array, shape: Array, rate: Array) -> Array:
 
 
 def _gamma_kl(shape: Array, rate: Array, shape0: Array, rate0: Array) -> Array:
-    return (
+    return np.asarray(
         (shape - shape0) * digamma(shape)
         - gammaln(shape)
         + gammaln(shape0)

@@ -156,7 +156,7 @@ class KernelMutation(RegressionMutation):
     def kernel_weights(self) -> Array:
         """The paper's α, one row for each landmark, shape (m, D)."""
         self._require_started()
-        return self.basis @ self.feature_weights
+        return np.asarray(self.basis @ self.feature_weights)
 
     @property
     def variances(self) -> Array:
@@ -177,7 +177,7 @@ class KernelMutation(RegressionMutation):
         array of shape (n, k)
             Features.
         """
-        return self._kernel(X, self.landmarks) @ self.basis
+        return np.asarray(self._kernel(X, self.landmarks) @ self.basis)
 
     def means(self, parents: Array) -> Array:
         """Return the mean of each parent's children, shape (n, D).
@@ -192,7 +192,7 @@ class KernelMutation(RegressionMutation):
         array of shape (n, D)
             Means of their children.
         """
-        return self.features(parents) @ self.feature_weights + self.offset
+        return np.asarray(self.features(parents) @ self.feature_weights + self.offset)
 
     def _kernel(self, X: Array, Z: Array) -> Array:
         from sklearn.metrics.pairwise import pairwise_kernels  # slow to load
@@ -212,7 +212,7 @@ class KernelMutation(RegressionMutation):
                 f"KernelMutation expects finite kernel values, but k(record {u}, landmark {v}) is "
                 f"{K[u, v]}; scale the data or change the kernel."
             )
-        return K
+        return np.asarray(K)
 
     def _named(self) -> dict[str, Array]:
         names = ("kernel_weights", "offset", "mutation_cov")
@@ -282,7 +282,7 @@ class KernelMutation(RegressionMutation):
         return self._slopes(by_weights.ravel(), by_offset, edge_marginals.sum(), scatter)
 
     def _coefficients(self) -> Array:
-        return self.feature_weights.ravel()
+        return np.asarray(self.feature_weights.ravel())
 
     def _with_coefficients(self, vector: Array) -> Self:
         return replace(self, feature_weights=vector.reshape(self.feature_weights.shape))
@@ -315,7 +315,7 @@ def _basis(K: Array) -> Array:
             f"landmarks has the eigenvalue {values[0]:.3g}; use 'rbf', 'polynomial' or 'linear'."
         )
     kept = values > 1e-12 * top
-    return vectors[:, kept] / np.sqrt(values[kept])
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -411,7 +411,7 @@ class KernelPosterior(RegressionPosterior):
     # Parameters --------------------------------------------------------------------------------
 
     def _mutation(self, B: Array, cov: Array, root: tuple[Array, Array]) -> KernelMutation:
-        return replace(
+        mutation: KernelMutation = replace(
             self.mutation_,
             feature_weights=B[:, :-1].T,
             offset=self.prior_.centre + B[:, -1],
@@ -419,6 +419,7 @@ class KernelPosterior(RegressionPosterior):
             root_mean=root[0],
             root_cov=root[1],
         )
+        return mutation
 
     def _coefficients_of(self, mutation: KernelMutation) -> Array:
         return np.column_stack([mutation.feature_weights.T, mutation.offset - self.prior_.centre])

@@ -255,7 +255,7 @@ class MixtureMutation(Mixed, Mutation):
     def weights(self) -> Array:
         """The probability of each component, shape (K,)."""
         self._require_started()
-        return np.exp(self.log_weights)
+        return np.asarray(np.exp(self.log_weights))
 
     def _named(self) -> dict[str, Array]:
         return {"weights": self.weights} | named_parts(self.parts)
@@ -269,7 +269,7 @@ class MixtureMutation(Mixed, Mutation):
         return self._log_joint(children, parents).of_pairs(len(parents))
 
     def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
-        return self.parts[0]._log_by_class(X, weights, records)
+        return np.asarray(self.parts[0]._log_by_class(X, weights, records))
 
     def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
         result = self._log_excess(children, parents, child, parent)
@@ -302,7 +302,7 @@ class MixtureMutation(Mixed, Mutation):
     def _log_root(self, X: Array) -> Array:
         used = np.flatnonzero(self.root_weights > 0)
         logs = [np.log(self.root_weights[k]) + self.parts[k]._log_root(X) for k in used]
-        return logsumexp(np.stack(logs), axis=0)
+        return np.asarray(logsumexp(np.stack(logs), axis=0))
 
     def _sample(self, parents: Array, rng: np.random.Generator) -> Array:
         chosen = rng.choice(len(self.parts), size=len(parents), p=_normalised(self.weights))
@@ -351,7 +351,7 @@ class MixtureMutation(Mixed, Mutation):
 
     def _by_logits(self, sums: list[float]) -> Array:
         counts = np.array(sums) + self.weight_concentration - 1.0
-        return (counts - counts.sum() * self.weights)[1:]
+        return np.asarray((counts - counts.sum() * self.weights)[1:])
 
     def _split_shares(
         self, X: Array, edges: EdgeList, excess: Array, anywhere: Array | None
@@ -403,7 +403,7 @@ class MixtureMutation(Mixed, Mutation):
         result = sum(part.log_prior() for part in self.parts)
         if self.weight_concentration > 1:
             result += (self.weight_concentration - 1.0) * float(self.log_weights.sum())
-        return result
+        return float(result)
 
 
 def _narrowed(part: Any, factor: float) -> Any:
@@ -422,7 +422,7 @@ def _share(log_part: Array, log_whole: Array) -> Array:
 
 
 def _normalised(weights: Array) -> Array:
-    return weights / weights.sum()  # rng.choice is strict about rounding
+    return np.asarray(weights / weights.sum())  # rng.choice is strict about rounding
 
 
 def fit_iid_components(
@@ -590,7 +590,7 @@ class MixturePosterior(Mixed, Posterior):
         """The expected probability of each component, (K,)."""
         self._require_started()
         total = self.counts + self._prior_counts
-        return total / total.sum()
+        return np.asarray(total / total.sum())
 
     # Densities ---------------------------------------------------------------------------------
 
@@ -609,7 +609,7 @@ class MixturePosterior(Mixed, Posterior):
 
     def _log_root(self, X: Array) -> Array:
         logs = np.stack([part._log_root(X) for part in self.parts])
-        return logsumexp(logs, axis=0) - np.log(len(self.parts))
+        return np.asarray(logsumexp(logs, axis=0) - np.log(len(self.parts)))
 
     # Statistics --------------------------------------------------------------------------------
 
@@ -637,7 +637,9 @@ class MixturePosterior(Mixed, Posterior):
 
     def _kl(self) -> float:
         prior = self._prior_counts
-        return dirichlet_kl(self.counts + prior, prior) + sum(part._kl() for part in self.parts)
+        return float(
+            dirichlet_kl(self.counts + prior, prior) + sum(part._kl() for part in self.parts)
+        )
 
     def _draw(self, rng: np.random.Generator, root_record: Array | None) -> MixtureMutation:
         K = len(self.parts)
@@ -663,7 +665,7 @@ class MixturePosterior(Mixed, Posterior):
         weights = dirichlet_log_ratio(np.ones_like(prior), prior, self.counts + prior)
         weights -= float(self.counts @ mutation.log_weights)
         pairs = zip(self.parts, mutation.parts, strict=True)
-        return weights + sum(part._log_prior_ratio(theta) for part, theta in pairs)
+        return float(weights + sum(part._log_prior_ratio(theta) for part, theta in pairs))
 
 
 def clouds_at(

@@ -231,7 +231,7 @@ class GaussianMutation(RegressionMutation):
         array of shape (n, D)
             Means of their children.
         """
-        return parents @ self.transition_matrix.T + self.offset
+        return np.asarray(parents @ self.transition_matrix.T + self.offset)
 
     # Learning ----------------------------------------------------------------------------------
 
@@ -432,12 +432,12 @@ class Reversion(CellKernel):
         drifted, grown = self._sums(self.share, k)
         residual = cells[:, 0] - self.share**k * cells[:, 1] - self.step * drifted
         variance = self.variance * grown
-        return log_step(residual**2 / variance, 1, self.tail) - 0.5 * np.log(variance)
+        return np.asarray(log_step(residual**2 / variance, 1, self.tail) - 0.5 * np.log(variance))
 
     def _log_cell(self, x: Array) -> Array:
         residual = x[:, 0] - self.centre
-        return -0.5 * (
-            residual**2 / self.centre_variance + np.log(2 * np.pi * self.centre_variance)
+        return np.asarray(
+            -0.5 * (residual**2 / self.centre_variance + np.log(2 * np.pi * self.centre_variance))
         )
 
     def variants(self) -> Sequence[Self]:
@@ -497,11 +497,11 @@ class Reversion(CellKernel):
         noise = np.sqrt(self.variance * grown) * rng.standard_normal(parents.shape)
         if self.tail is not None:
             noise /= np.sqrt(rng.chisquare(self.tail, size=noise.shape) / self.tail)
-        return self.share**k * parents + self.step * drifted + noise
+        return np.asarray(self.share**k * parents + self.step * drifted + noise)
 
     def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
         """Return draws from the normal of all cells."""
-        return self.centre + np.sqrt(self.centre_variance) * rng.standard_normal((n, 1))
+        return np.asarray(self.centre + np.sqrt(self.centre_variance) * rng.standard_normal((n, 1)))
 
     def quick(self, values: Array, generations: int, elapsed: float) -> Metric:
         """Return the differences from what the parents foretell, in standard deviations."""

@@ -120,8 +120,9 @@ class Drift(CellKernel):
         log_det = 2 * float(np.log(np.diag(chol)).sum())
         inverse = np.linalg.inv(chol)  # of a few rows: far faster than solving for every pair
         square = ((inverse @ (moved - k * self.mean_step).T) ** 2).sum(axis=0)
-        return log_step(square / factor, moved.shape[1], self.tail) - 0.5 * (
-            log_det + moved.shape[1] * np.log(factor)
+        return np.asarray(
+            log_step(square / factor, moved.shape[1], self.tail)
+            - 0.5 * (log_det + moved.shape[1] * np.log(factor))
         )
 
     def _log_cell(self, x: Array) -> Array:
@@ -283,7 +284,7 @@ class Drift(CellKernel):
 def log_step(square: Array, D: int, tail: float | None) -> Array:
     """Return the log-density at squared distance `square` of a standard normal or Student's t."""
     if tail is None:
-        return -0.5 * (square + D * np.log(2 * np.pi))
+        return np.asarray(-0.5 * (square + D * np.log(2 * np.pi)))
     constant = gammaln((tail + D) / 2) - gammaln(tail / 2) - D / 2 * np.log(tail * np.pi)
     return np.asarray(constant - (tail + D) / 2 * np.log1p(square / tail))
 

@@ -136,14 +136,18 @@ class ProductMutation(Grouped, Mutation):
     # Densities and samples: logs add, columns are put side by side -------------------------------
 
     def _log_conditional(self, children: Array, parents: Array) -> Array:
-        return sum(part._log_conditional(c, p) for part, c, p in self._each(children, parents))
+        return np.asarray(
+            sum(part._log_conditional(c, p) for part, c, p in self._each(children, parents))
+        )
 
     def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
         blocks = self._each(children, parents)
-        return sum(part._log_edges(c, p, child, parent) for part, c, p in blocks)
+        return np.asarray(sum(part._log_edges(c, p, child, parent) for part, c, p in blocks))
 
     def _log_by_class(self, X: Array, weights: Array, records: Array) -> Array:
-        return sum(part._log_by_class(x, weights, r) for part, x, r in self._each(X, records))
+        return np.asarray(
+            sum(part._log_by_class(x, weights, r) for part, x, r in self._each(X, records))
+        )
 
     def _log_anywhere(self, children: Array) -> Array | None:
         parts = [part._log_anywhere(block) for part, block in self._each(children)]
@@ -178,7 +182,7 @@ class ProductMutation(Grouped, Mutation):
         return [tuple(np.hstack(side) for side in zip(*spaces, strict=True))]  # type: ignore[list-item]
 
     def _log_root(self, X: Array) -> Array:
-        return sum(part._log_root(block) for part, block in self._each(X))
+        return np.asarray(sum(part._log_root(block) for part, block in self._each(X)))
 
     def _joined(self, blocks: list[Array]) -> Array:
         result = np.empty((len(blocks[0]), self.n_features or 0))
@@ -249,7 +253,7 @@ class ProductMutation(Grouped, Mutation):
         return replace(self, parts=tuple(parts))
 
     def _log_prior(self) -> float:
-        return sum(part.log_prior() for part in self.parts)
+        return float(sum(part.log_prior() for part in self.parts))
 
 
 def _log_expm1(x: Array) -> Array:
@@ -294,16 +298,18 @@ class ProductPosterior(Grouped, Posterior):
 
     def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
         pairs = self._each(children, parents)
-        return sum(part._expected_log_conditional(c, p) for part, c, p in pairs)
+        return np.asarray(sum(part._expected_log_conditional(c, p) for part, c, p in pairs))
 
     def _log_predictive(self, children: Array, parents: Array) -> Array:
-        return sum(part._log_predictive(c, p) for part, c, p in self._each(children, parents))
+        return np.asarray(
+            sum(part._log_predictive(c, p) for part, c, p in self._each(children, parents))
+        )
 
     def _log_root(self, X: Array) -> Array:
-        return sum(part._log_root(block) for part, block in self._each(X))
+        return np.asarray(sum(part._log_root(block) for part, block in self._each(X)))
 
     def _kl(self) -> float:
-        return sum(part._kl() for part in self.parts)
+        return float(sum(part._kl() for part in self.parts))
 
     # Statistics stand side by side ---------------------------------------------------------------
 
@@ -335,4 +341,4 @@ class ProductPosterior(Grouped, Posterior):
 
     def _log_prior_ratio(self, mutation: ProductMutation) -> float:
         pairs = zip(self.parts, mutation.parts, strict=True)
-        return sum(part._log_prior_ratio(theta) for part, theta in pairs)
+        return float(sum(part._log_prior_ratio(theta) for part, theta in pairs))

@@ -138,7 +138,7 @@ def _centre(X: Array, centred: bool) -> Array:
     if not centred:
         return np.zeros(X.shape[1])
     # A constant column is centred exactly, so that no regression is run on its rounding noise.
-    return np.where(np.ptp(X, axis=0) == 0, X[0], X.mean(axis=0))
+    return np.asarray(np.where(np.ptp(X, axis=0) == 0, X[0], X.mean(axis=0)))
 
 
 def fit_conditional(
@@ -228,8 +228,9 @@ def _scaled_pinv(matrix: Array) -> Array:
     """Return the pseudo-inverse after scaling to unit diagonal, so that units do not matter."""
     scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     scale[scale == 0] = 1.0
-    return np.linalg.pinv(matrix / np.outer(scale, scale), rcond=1e-10, hermitian=True) / np.outer(
-        scale, scale
+    return np.asarray(
+        np.linalg.pinv(matrix / np.outer(scale, scale), rcond=1e-10, hermitian=True)
+        / np.outer(scale, scale)
     )
 
 
@@ -309,7 +310,7 @@ class RegressionMutation(Mutation):
 
     def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
         if self.parent_free:
-            return self._log_conditional(children, parents[:1])[child, 0]
+            return np.asarray(self._log_conditional(children, parents[:1])[child, 0])
         return log_normal_edges(children, self.means(parents), self.mutation_cov, child, parent)
 
     def _embeddings(self, children: Array, parents: Array) -> list[tuple[Array, Array]]:
@@ -328,7 +329,7 @@ class RegressionMutation(Mutation):
     def _sample_root(self, n: int, rng: np.random.Generator) -> Array:
         self._require_root()
         factor = cov_.cholesky(self.root_cov, "root_cov")
-        return self.root_mean + rng.standard_normal((n, len(factor))) @ factor.T
+        return np.asarray(self.root_mean + rng.standard_normal((n, len(factor))) @ factor.T)
 
     def _require_root(self) -> None:
         if self.root_mean is None or self.root_cov is None:
@@ -545,7 +546,7 @@ class RegressionPosterior(Posterior):
     @property
     def statistics(self) -> Array:
         """Σ W, Σ W y yᵀ, Σ W y zᵀ and Σ W z zᵀ in one vector."""
-        return self.statistics_
+        return np.asarray(self.statistics_)
 
     def _moments(self) -> tuple[float, Array, Array, Array]:
         D, H = self.prior_.coefficients.shape
@@ -640,7 +641,7 @@ class RegressionPosterior(Posterior):
             log_dets = cov_.log_determinant(K, "K") - cov_.log_determinant(K0, "K₀")
             result += 0.5 * D * (float(np.trace(np.linalg.solve(K, K0))) - H + log_dets)
             result += 0.5 * float(np.sum(self.noise.expected_precision * moved))
-        return result
+        return float(result)
 
     def _draw(self, rng: np.random.Generator, root_record: Array | None) -> RegressionMutation:
         cov = self.noise.draw(rng)
