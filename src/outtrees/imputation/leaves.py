@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +10,7 @@ from scipy.special import logsumexp
 
 from outtrees._common.types import Array
 from outtrees.imputation.model import HiddenModel
-
-_CELLS_AT_ONCE = 2**20  # of residuals: 8 MB
+from outtrees.models.edges import chunks
 
 
 class LeafCells(NamedTuple):
@@ -43,7 +41,7 @@ def leaf_cells(
     chances = [np.zeros((len(new), len(names))) for names in model.levels]
     log_density = np.zeros(len(new))
     D = len(model.continuous)
-    for rows in _chunks(len(new), len(parents) * max(1, D)):
+    for rows in chunks(len(new), len(parents) * max(1, D)):
         leaves = new[rows]
         tables = _regressions(model, hidden[rows][:, model.continuous])
         log_pairs = _log_pairs(model, tables, leaves, parents)  # (K, n, MT)
@@ -133,10 +131,3 @@ def _moments(
         second += weights[k].sum(axis=1)[:, None] * tables.rest[k]
     variance = np.where(hidden, np.maximum(second - mean**2, 0.0), 0.0)
     return np.where(hidden, mean, cells), variance
-
-
-def _chunks(n_rows: int, width: int) -> Iterator[slice]:
-    """Yield slices of rows that hold a bounded number of cells each."""
-    step = max(1, _CELLS_AT_ONCE // max(1, width))
-    for low in range(0, n_rows, step):
-        yield slice(low, min(low + step, n_rows))

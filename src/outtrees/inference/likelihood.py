@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,8 @@ from outtrees._common.arguments import check_count
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
-from outtrees.models.edges import check_edges
+from outtrees.models.edges import check_edges, chunks
 from outtrees.trees import OutTreeDistribution
-
-# Pairs whose log-densities are held at once: 32 MB.
-_PAIRS_AT_ONCE = 2**22
 
 
 def tree_distribution(
@@ -217,7 +214,7 @@ def leave_one_out_log_density(
     if mutation.parent_free:
         return leaf_log_density(mutation, records, records)
     result = np.empty(len(records))
-    for rows in _chunks(len(records), len(records)):
+    for rows in chunks(len(records), len(records)):
         logs = mutation.log_conditional(records[rows], records).copy()
         own = np.arange(rows.start, rows.stop)
         logs[own - rows.start, own] = -np.inf
@@ -240,7 +237,7 @@ def mean_over_parents(
     array([-1., -2.])
     """
     result = np.empty(len(children))
-    for rows in _chunks(len(children), len(parents)):
+    for rows in chunks(len(children), len(parents)):
         result[rows] = logsumexp(log_conditional(children[rows], parents), axis=1)
     result -= np.log(len(parents))
     return result
@@ -275,7 +272,7 @@ def log_predictive_ratio_each(
     log_beta[:T, :T], log_root[:T] = before.log_beta, before.log_root
     correction = log_number_of_trees(T) - log_number_of_trees(T + 1) - before.log_z
     result = np.empty(len(new))
-    for rows in _chunks(len(new), 2 * T):
+    for rows in chunks(len(new), 2 * T):
         as_child = mutation.log_conditional(new[rows], old)  # (n, T)
         as_parent = mutation.log_conditional(old, new[rows])  # (T, n)
         as_root = mutation.log_root(new[rows])
@@ -334,10 +331,3 @@ def normalised_log_predictive(
     effective = float(weights.sum() ** 2 / (weights**2).sum())
     log_ratio = log_predictive_ratio_each(mutation, old, X_new)
     return NormalisedPredictive(log_ratio - log_integral, log_integral, error, effective)
-
-
-def _chunks(n_rows: int, width: int) -> Iterator[slice]:
-    """Yield slices of rows that hold a bounded number of pairs each."""
-    step = max(1, _PAIRS_AT_ONCE // width)
-    for low in range(0, n_rows, step):
-        yield slice(low, min(low + step, n_rows))

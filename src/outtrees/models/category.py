@@ -156,11 +156,11 @@ def completed_counts(
     known, unknown = counts[:-1, :-1], counts[:-1, -1]
     log_marginal = _log(marginal)
     if logs.ndim == 1:
-        kept = np.diag(known) * _share(logs[0], np.logaddexp(logs[0], logs[1] + log_marginal))
-        total = float(kept.sum() + unknown.sum() * _share(logs[0], np.logaddexp(*logs)))
+        kept = np.diag(known) * part_of(logs[0], np.logaddexp(logs[0], logs[1] + log_marginal))
+        total = float(kept.sum() + unknown.sum() * part_of(logs[0], np.logaddexp(*logs)))
         return np.array([total, float(known.sum() + unknown.sum()) - total])
     joint = log_marginal + logs
-    return known + unknown[:, None] * _share(joint, logsumexp(joint, axis=1, keepdims=True))
+    return known + unknown[:, None] * part_of(joint, logsumexp(joint, axis=1, keepdims=True))
 
 
 def _log(values: Any) -> Array:
@@ -168,7 +168,8 @@ def _log(values: Any) -> Array:
         return np.asarray(np.log(values))
 
 
-def _share(log_part: Any, log_whole: Any) -> Array:
+def part_of(log_part: Any, log_whole: Any) -> Array:
+    """Return part / whole from their logarithms, 0 where there is nothing to share."""
     return np.asarray(np.exp(log_part - np.where(np.isneginf(log_whole), 0.0, log_whole)))
 
 
@@ -805,6 +806,15 @@ def expected_logs(counts: Array) -> Array:
     return np.asarray(digamma(counts) - digamma(counts.sum(axis=0)))
 
 
+def draw_dirichlet_logs(counts: Array, rng: np.random.Generator) -> Array:
+    """Return the logarithms of a draw from Dirichlet(counts), along the first axis.
+
+    In logarithms of gamma variates: those of small counts underflow otherwise.
+    """
+    logs = np.log(rng.standard_gamma(counts + 1.0)) + np.log(rng.random(counts.shape)) / counts
+    return np.asarray(logs - logsumexp(logs, axis=0))
+
+
 def dirichlet_kl(counts: Array, prior: Array) -> float:
     """Return KL(Dirichlet(counts) ‖ Dirichlet(prior)), summed over columns if there are any."""
     constants = _log_constant(counts) - _log_constant(prior)
@@ -860,6 +870,7 @@ class CategoricalPosterior(Posterior):
     marginals: Any = None
     _: KW_ONLY
     coder: Any = field(default=None, repr=False)  # CategoricalMutation with levels and marginals
+    # Kept and redrawn edges by column (sticky); tables of pairs, [child, parent] (full)
     statistics_: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -902,11 +913,6 @@ class CategoricalPosterior(Posterior):
         return posterior._with_statistics(start)
 
     # Parameters of q ---------------------------------------------------------------------------
-
-    @property
-    def statistics(self) -> Array:
-        """Kept and redrawn edges by column (sticky); tables of pairs, [child, parent] (full)."""
-        return np.asarray(self.statistics_)
 
     def _with_statistics(self, statistics: Array) -> Self:
         posterior = replace(self, statistics_=statistics)
@@ -958,11 +964,7 @@ class CategoricalPosterior(Posterior):
         return sum(dirichlet_kl(q, p) for q, p in pairs)
 
     def _draw(self, rng: np.random.Generator, root_record: Array | None) -> CategoricalMutation:
-        drawn = []
-        for counts in self._concentrations():
-            gammas = np.log(rng.standard_gamma(counts + 1.0))
-            gammas += np.log(rng.random(counts.shape)) / counts  # in logs: small counts underflow
-            drawn.append(np.exp(gammas - logsumexp(gammas, axis=0)))
+        drawn = [np.exp(draw_dirichlet_logs(counts, rng)) for counts in self._concentrations()]
         if self.kind == "sticky":
             drawn = [p[0] for p in drawn]
         mutation: CategoricalMutation = self.coder._with_tables(drawn)

@@ -394,7 +394,8 @@ class PoissonPosterior(Posterior):
     prior_strength: float = 1.0
     _: KW_ONLY
     priors_: Any = field(default=None, repr=False)  # (3, 2, D): immigration, branching, root
-    statistics_: Any = field(default=None, repr=False)  # (4 D,)
+    # (4 D,): immigrants, their exposure, inherited units and their exposure
+    statistics_: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
@@ -434,11 +435,6 @@ class PoissonPosterior(Posterior):
     def n_features(self) -> int | None:
         """The number of columns, None before `start`."""
         return None if self.priors_ is None else self.priors_.shape[2]
-
-    @property
-    def statistics(self) -> Array:
-        """Immigrants, their exposure, inherited units and their exposure, each (D,)."""
-        return np.asarray(self.statistics_)
 
     @property
     def gammas(self) -> Array:

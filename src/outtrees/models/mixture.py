@@ -16,7 +16,13 @@ from outtrees._common.edges import EdgeList, Ints
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.base import Change, Mutation, named_parts
-from outtrees.models.category import dirichlet_kl, dirichlet_log_ratio, expected_logs
+from outtrees.models.category import (
+    dirichlet_kl,
+    dirichlet_log_ratio,
+    draw_dirichlet_logs,
+    expected_logs,
+    part_of,
+)
 from outtrees.models.covariance import COVARIANCES, InverseWishart, column_scales
 from outtrees.models.normal import GaussianMutation, GaussianPosterior
 from outtrees.models.posterior import Posterior
@@ -134,16 +140,14 @@ class Joint(NamedTuple):
 
         All components that ignore the parent together cost one exponential of a matrix.
         """
-        reached = np.where(np.isneginf(self.total), 0.0, self.total)  # impossible: no shares
         found: dict[int, Array] = {}
         if self.free:
             log_free = logsumexp(np.stack(list(self.free.values())), axis=0)
-            by_child = (weights * np.exp(log_free[:, None] - reached)).sum(axis=1)
-            split = np.where(np.isneginf(log_free), 0.0, log_free)
-            each = {k: by_child * np.exp(value - split) for k, value in self.free.items()}
-            found = {k: share[:, None] for k, share in each.items()}
+            by_child = (weights * part_of(log_free[:, None], self.total)).sum(axis=1)
+            for k, value in self.free.items():
+                found[k] = (by_child * part_of(value, log_free))[:, None]
         for k, value in self.bound.items():
-            found[k] = weights * np.exp(value - reached)
+            found[k] = weights * part_of(value, self.total)
         return [found[k] for k in range(len(found))]
 
 
@@ -362,13 +366,13 @@ class MixtureMutation(Mixed, Mutation):
         shares: list[tuple[Array, Array | None]] = []
         for log_weight, part in zip(self.log_weights, self.parts, strict=True):
             log_part = part._log_excess(X, X, edges.child, edges.parent)
-            bound = excess * _share(log_weight + log_part, log_e)
+            bound = excess * part_of(log_weight + log_part, log_e)
             free = part._log_anywhere(X)
             if free is not None:
                 if anywhere is None or log_f is None:  # all such parts have weight zero
                     free = 0.0 * free
                 else:
-                    free = anywhere * _share(log_weight + free, log_f)
+                    free = anywhere * part_of(log_weight + free, log_f)
             shares.append((bound, free))
         sums = [float(b.sum()) + (0.0 if f is None else float(f.sum())) for b, f in shares]
         return shares, sums
@@ -414,11 +418,6 @@ def _narrowed(part: Any, factor: float) -> Any:
             "start alike; give different mutations in components instead."
         )
     return replace(part, mutation_cov=factor * part.mutation_cov)
-
-
-def _share(log_part: Array, log_whole: Array) -> Array:
-    """Return part / whole, 0 where there is nothing to share."""
-    return np.exp(log_part - np.where(np.isneginf(log_whole), 0.0, log_whole))
 
 
 def _normalised(weights: Array) -> Array:
@@ -643,10 +642,7 @@ class MixturePosterior(Mixed, Posterior):
 
     def _draw(self, rng: np.random.Generator, root_record: Array | None) -> MixtureMutation:
         K = len(self.parts)
-        # Gamma variates in logs: a component with hardly any weight underflows otherwise.
-        shapes = self.counts + self._prior_counts
-        log_gammas = np.log(rng.standard_gamma(shapes + 1.0)) + np.log(rng.random(K)) / shapes
-        log_weights = log_gammas - logsumexp(log_gammas)
+        log_weights = draw_dirichlet_logs(self.counts + self._prior_counts, rng)
         owners = np.full(K, -np.log(K))
         if root_record is not None:
             owners = np.array([part._log_root(root_record[None])[0] for part in self.parts])

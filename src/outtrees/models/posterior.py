@@ -63,10 +63,12 @@ class Posterior(Change):
     @abstractmethod
     def _log_prior_ratio(self, mutation: Any) -> float: ...
 
+    statistics_: Any  # a field of most families
+
     @property
-    @abstractmethod
     def statistics(self) -> Array:
         """The expected sufficient statistics that were added to the prior, one flat vector."""
+        return np.asarray(self.statistics_)
 
     # What a family may write ---------------------------------------------------------------
 
@@ -180,7 +182,7 @@ class PointPosterior(Posterior):
     _: KW_ONLY
     params_: Any = field(default=None, repr=False)  # (n, P)
     log_prior_: Any = field(default=None, repr=False)  # (n,), log w
-    statistics_: Any = field(default=None, repr=False)  # (n,)
+    statistics_: Any = field(default=None, repr=False)  # (n,), each point's log-likelihood
 
     def __post_init__(self) -> None:
         check_count(type(self).__name__, "n_points", self.n_points, 2)
@@ -227,11 +229,6 @@ class PointPosterior(Posterior):
         self.mutation._check_values(X, name)
 
     # q ---------------------------------------------------------------------------------------
-
-    @property
-    def statistics(self) -> Array:
-        """The weighted log-likelihood of each point, (n,)."""
-        return np.asarray(self.statistics_)
 
     def _with_statistics(self, statistics: Array) -> Self:
         return replace(self, statistics_=statistics)

@@ -543,11 +543,6 @@ class RegressionPosterior(Posterior):
 
     # Statistics: weight, Σ W y yᵀ, Σ W y zᵀ, Σ W z zᵀ -------------------------------------------
 
-    @property
-    def statistics(self) -> Array:
-        """Σ W, Σ W y yᵀ, Σ W y zᵀ and Σ W z zᵀ in one vector."""
-        return np.asarray(self.statistics_)
-
     def _moments(self) -> tuple[float, Array, Array, Array]:
         D, H = self.prior_.coefficients.shape
         weight, yy, yz, zz = np.split(self.statistics_, np.cumsum([1, D * D, D * H]))
