@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from outtrees.bayes.stacking import leave_one_out, stack_posteriors
-from outtrees.inference.stacking import stacking_weights
+from outtrees.inference.selection import stacking_weights
 from outtrees.inference.variational import fit_posterior, lower_bound, variational_trees
 from outtrees.models.conjugate import GaussianPosterior, KernelPosterior, MixturePosterior
 

@@ -13,7 +13,7 @@ from scipy.special import logsumexp, softmax
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.inference.stacking import stacking_shares
+from outtrees.inference.selection import stacking_shares
 from outtrees.inference.variational import VariationalFit, fit_posterior, variational_trees
 from outtrees.models.conjugate import (
     GaussianPosterior,

@@ -14,8 +14,7 @@ from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.inference.ascent import FitResult
 from outtrees.inference.restarts import fit_mutation
-from outtrees.inference.selection import Selection, select_mutation
-from outtrees.inference.stacking import stacking_shares
+from outtrees.inference.selection import Selection, select_mutation, stacking_shares
 from outtrees.models import CloudsMutation, GaussianMutation, MixtureMutation, Mutation
 
 

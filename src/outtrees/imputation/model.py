@@ -125,7 +125,7 @@ def hidden_model(mutation: Mutation) -> HiddenModel:
     2
     """
     kinds = _kinds(mutation)
-    roots = _root_kinds(mutation)
+    roots = _kinds(mutation, roots=True)
     first = kinds[0][1]
     continuous = sorted(c for part, columns in first for c in columns if _linear(part))
     categorical = sorted(c for part, columns in first for c in columns if not _linear(part))
@@ -230,26 +230,16 @@ def _linear(part: Mutation) -> bool:
     return part.hidden_cells == "linear"
 
 
-def _kinds(mutation: Any) -> list[tuple[float, Blocks]]:
-    """Return (log weight, blocks) for each kind of link."""
-    if isinstance(mutation, MixtureMutation):
-        return [
-            (float(w + inner), blocks)
-            for w, part in zip(mutation.log_weights, mutation.parts, strict=True)
-            for inner, blocks in _kinds(part)
-        ]
-    return [(0.0, _blocks(mutation))]
-
-
-def _root_kinds(mutation: Any) -> list[tuple[float, Blocks]]:
-    if isinstance(mutation, MixtureMutation):
-        return [
-            (float(np.log(w) + inner), blocks)
-            for w, part in zip(mutation.root_weights, mutation.parts, strict=True)
-            if w > 0
-            for inner, blocks in _root_kinds(part)
-        ]
-    return [(0.0, _blocks(mutation))]
+def _kinds(mutation: Any, *, roots: bool = False) -> list[tuple[float, Blocks]]:
+    """Return (log weight, blocks) for each kind of link, or of root."""
+    if not isinstance(mutation, MixtureMutation):
+        return [(0.0, _blocks(mutation))]
+    weighed = list(zip(mutation.log_weights, mutation.parts, strict=True))
+    if roots:
+        weights = zip(mutation.root_weights, mutation.parts, strict=True)
+        weighed = [(np.log(w), part) for w, part in weights if w > 0]
+    kinds = ((w, inner) for w, part in weighed for inner in _kinds(part, roots=roots))
+    return [(float(w + inner), blocks) for w, (inner, blocks) in kinds]
 
 
 def _blocks(mutation: Any) -> Blocks:

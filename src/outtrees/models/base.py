@@ -57,6 +57,10 @@ class Change(ABC):
         """Whether the conditional ignores the parent."""
         return False
 
+    def _narrowed(self, factor: float) -> Self | None:
+        """Return the same with `factor` times the noise's variance; None if that has no meaning."""
+        return None
+
     def _check_values(self, X: Array, name: str) -> None:  # noqa: B027, most take any
         """Refuse values outside the support, such as negative counts."""
 

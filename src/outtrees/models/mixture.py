@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -82,6 +82,26 @@ class Mixed(Change):
             k for k, t in enumerate(templates) if isinstance(t, self._gaussian) and t.parent_free
         ]
         return clouds, [k for k in range(len(templates)) if k not in clouds]
+
+    def _started_others(
+        self, templates: list[Any], others: list[int], X: Array, rng: np.random.Generator
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the number of each component that is no cloud, and the component started.
+
+        Copies have less and less noise: equal components would stay equal through every step.
+        """
+        for repeat, k in enumerate(others):
+            part = templates[k].start(X, rng)
+            if self.components is None and repeat:
+                part = part._narrowed(4.0**-repeat)
+            if part is None:
+                family = self._family.__name__.lower()
+                raise ValueError(
+                    f"{type(self).__name__} expects n_local=1 for {type(templates[k]).__name__}, "
+                    f"whose copies would all start alike; give different {family}s in components "
+                    "instead."
+                )
+            yield k, part
 
     @property
     def n_features(self) -> int | None:
@@ -242,10 +262,7 @@ class MixtureMutation(Mixed, Mutation):
             for k, part in zip(iid, gaussians, strict=True):
                 parts[k] = part
         rng = as_generator(random_state)
-        for repeat, k in enumerate(others):
-            part = templates[k].start(X, rng)
-            if self.components is None and repeat:
-                part = _narrowed(part, 4.0**-repeat)
+        for k, part in self._started_others(templates, others, X, rng):
             parts[k] = part
         if others:
             weights[others] = (0.5 if iid else 1.0) / len(others)
@@ -410,16 +427,6 @@ class MixtureMutation(Mixed, Mutation):
         return float(result)
 
 
-def _narrowed(part: Any, factor: float) -> Any:
-    """Return the part with less noise: equal components would stay equal through every refit."""
-    if getattr(part, "mutation_cov", None) is None:
-        raise ValueError(
-            f"MixtureMutation expects n_local=1 for {type(part).__name__}, whose copies would all "
-            "start alike; give different mutations in components instead."
-        )
-    return replace(part, mutation_cov=factor * part.mutation_cov)
-
-
 def _normalised(weights: Array) -> Array:
     return np.asarray(weights / weights.sum())  # rng.choice is strict about rounding
 
@@ -570,11 +577,8 @@ class MixturePosterior(Mixed, Posterior):
             started = clouds_at(X, [templates[k] for k in clouds], share, rng)
             for k, (part, count) in zip(clouds, started, strict=True):
                 parts[k], counts[k] = part, count
-        for repeat, k in enumerate(others):
+        for k, part in self._started_others(templates, others, X, rng):
             share = (0.5 if clouds else 1.0) / len(others)
-            part = templates[k].start(X, rng)
-            if self.components is None and repeat:
-                part = narrowed(part, 4.0**-repeat)
             parts[k], counts[k] = part._with_statistics(share * part.statistics), share * edges
         return replace(self, parts=tuple(parts), counts=counts)
 
@@ -711,19 +715,3 @@ def _smaller(part: GaussianPosterior, volume: float) -> GaussianPrior:
     if part.mean_precision_prior is None:
         prior = replace(prior, gram=prior.gram * volume)
     return prior
-
-
-def narrowed(part: Any, factor: float) -> Any:
-    """Return the part with less noise: equal components would stay equal through every update."""
-    if not isinstance(part, GaussianPosterior):
-        raise ValueError(
-            f"MixturePosterior expects n_local=1 for {type(part).__name__}, whose copies would all "
-            "start alike; give different posteriors in components instead."
-        )
-    statistics = part.statistics.copy()
-    _, yy, _, zz = part._moments()
-    B = part.coefficients
-    explained = B @ zz @ B.T  # of yy; the rest is noise
-    D = len(yy)
-    statistics[1 : 1 + D * D] = (explained + factor * (yy - explained)).ravel()
-    return part._with_statistics(statistics)

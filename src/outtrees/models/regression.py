@@ -338,6 +338,9 @@ class RegressionMutation(Mutation):
                 "they were not given; give both, or use start(X)."
             )
 
+    def _narrowed(self, factor: float) -> Self:
+        return replace(self, mutation_cov=factor * self.mutation_cov)  # type: ignore[type-var]  # a dataclass
+
     # Parameters: coefficients, the offset if it is free, the factor of mutation_cov --------------
 
     def _slopes(
@@ -589,6 +592,13 @@ class RegressionPosterior(Posterior):
         """Return q after so many edges that follow B and S = cov, with E[z zᵀ] = zz, exactly."""
         blocks = [np.ones(1), (cov + B @ zz @ B.T).ravel(), (B @ zz).ravel(), zz.ravel()]
         return self._with_statistics(weight * np.concatenate(blocks))
+
+    def _narrowed(self, factor: float) -> Self:
+        weight, yy, yz, zz = self._moments()
+        explained = self.coefficients @ zz @ self.coefficients.T  # of yy; the rest is noise
+        noise = factor * (yy - explained)
+        blocks = [[weight], (explained + noise).ravel(), yz.ravel(), zz.ravel()]
+        return self._with_statistics(np.concatenate(blocks))
 
     # Densities ---------------------------------------------------------------------------------
 
