@@ -10,10 +10,10 @@ from outtrees.datasets import make_out_tree
 from outtrees.imputation import HiddenFit, hidden_posterior, sampler
 from outtrees.imputation.model import hidden_model
 from outtrees.models import (
-    BernoulliMutation,
     CategoricalMutation,
     GaussianMutation,
     MixtureMutation,
+    PoissonMutation,
     ProductMutation,
 )
 
@@ -172,7 +172,7 @@ def test_without_the_sweep_over_records_chains_are_slow(monkeypatch):
 def test_only_kinds_that_can_be_integrated_are_taken():
     X = (CODES > 0).astype(float)
     with pytest.raises(ValueError, match="Gaussian and categorical mutations, their products"):
-        hidden_model(BernoulliMutation().start(X))
+        hidden_model(PoissonMutation().start(X))
     columns = ProductMutation(MixtureMutation()).start(CONTINUOUS, 0)
     with pytest.raises(ValueError, match="mixtures of these; got"):
         hidden_model(columns)

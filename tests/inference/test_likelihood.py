@@ -8,7 +8,7 @@ from sklearn.neighbors import KernelDensity
 
 from oracles.enumeration import all_trees
 from outtrees.datasets import make_spiral
-from outtrees.inference import fit_em, likelihood
+from outtrees.inference import fit_em
 from outtrees.inference.likelihood import (
     leaf_log_density,
     log_likelihood,
@@ -26,6 +26,7 @@ from outtrees.models import (
     MixtureMutation,
     PoissonMutation,
     ProductMutation,
+    edges,
 )
 
 RNG = np.random.default_rng(0)
@@ -205,7 +206,7 @@ def test_leaf_density_equals_the_slow_twin_in_any_batch(template, X, monkeypatch
     np.testing.assert_allclose(together, slow, rtol=1e-10)
     alone = [leaf_log_density(mutation, X, x[None])[0] for x in X]
     np.testing.assert_allclose(alone, together, rtol=1e-13)
-    monkeypatch.setattr(likelihood, "_PAIRS_AT_ONCE", 20)  # two rows at a time
+    monkeypatch.setattr(edges, "_CELLS_AT_ONCE", 20)  # two rows at a time
     np.testing.assert_allclose(leaf_log_density(mutation, X, X), together, rtol=1e-13)
     ratios = log_predictive_ratio_each(mutation, X[:4], X[4:])
     monkeypatch.undo()

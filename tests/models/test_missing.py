@@ -6,21 +6,32 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from outtrees.models import CategoricalMutation, GaussianMutation, ProductMutation
+from outtrees.models import (
+    BernoulliMutation,
+    CategoricalMutation,
+    GaussianMutation,
+    ProductMutation,
+)
 
-LEVELS = [(0.0, 1.0, 2.0), (0.0, 3.0)]
+CODES, BITS = [(0.0, 1.0, 2.0), (0.0, 3.0)], [(0.0, 1.0), (0.0, 1.0)]
+MODELS = [
+    (CategoricalMutation("sticky"), CODES),
+    (CategoricalMutation("full"), CODES),
+    (BernoulliMutation(), BITS),
+]
 
 
-def completions(record):
-    return product(*[LEVELS[d] if np.isnan(x) else (x,) for d, x in enumerate(record)])
+def completions(model, record):
+    return product(*[model.levels[d] if np.isnan(x) else (x,) for d, x in enumerate(record)])
 
 
-@pytest.fixture(params=["sticky", "full"])
+@pytest.fixture(params=MODELS, ids=["sticky", "full", "bernoulli"])
 def mutation(request):
+    template, columns = request.param
     rng = np.random.default_rng(0)
-    X = np.column_stack([rng.choice(levels, 25) for levels in LEVELS])
+    X = np.column_stack([rng.choice(levels, 25) for levels in columns])
     X[rng.random(X.shape) < 0.3] = np.nan
-    started = CategoricalMutation(request.param).start(X)
+    started = template.start(X)
     moved = started.with_params(started.params + rng.normal(size=started.n_parameters))
     return moved, X
 
@@ -30,11 +41,11 @@ def test_missing_cells_equal_the_sum_over_hidden_values(mutation):
     log_pairs = model.log_conditional(X, X)
     for u, v in product(range(8), range(8)):
         # Known parents' cells are given; hidden ones follow the root's distribution.
-        hidden_parents = np.array(list(completions(X[v])))
+        hidden_parents = np.array(list(completions(model, X[v])))
         masked = np.where(np.isnan(X[v]), hidden_parents, np.nan)
         log_terms = [
             model.log_root([mask])[0] + model.log_conditional([child], [parent])[0, 0]
-            for child in completions(X[u])
+            for child in completions(model, X[u])
             for mask, parent in zip(masked, hidden_parents, strict=True)
         ]
         np.testing.assert_allclose(log_pairs[u, v], logsumexp(log_terms), atol=1e-12)
@@ -71,7 +82,7 @@ def test_samples_are_complete_and_a_hidden_parent_gives_marginal_children(mutati
     hidden = np.full((20000, 2), np.nan)
     children = model.sample(hidden, np.random.default_rng(2))
     assert not np.isnan(children).any()
-    for d, levels in enumerate(LEVELS):
+    for d, levels in enumerate(model.levels):
         for a in levels:
             cell = np.full((1, 2), np.nan)
             cell[0, d] = a
