@@ -25,6 +25,7 @@ from outtrees._common.types import Array
 from outtrees.models.base import Mutation
 from outtrees.models.column import CellPairs, ShareKernel
 from outtrees.models.count import SHARES, log_dot
+from outtrees.models.edges import chunks
 from outtrees.models.posterior import Posterior
 from outtrees.models.quick import Match
 
@@ -92,20 +93,36 @@ def looked_up(
         if len(table) > _FEW:
             result += np.take(table[children[:, d]], parents[:, d], axis=1)
         else:
-            ones.append(np.eye(len(table))[children[:, d]])
-            values.append(table[:, parents[:, d]].T)
+            ones.append(np.eye(len(table))[children[:, d], :-1])  # unknown children weigh 0
+            values.append(table[:-1, parents[:, d]].T)
     return result + log_dot(np.hstack(ones), np.hstack(values)) if ones else result
 
 
 def pair_counts(
-    child: NDArray[np.intp],  # (n,) codes, C where missing
-    parent: NDArray[np.intp],  # (m,)
+    children: NDArray[np.intp],  # (n, D) codes, C_d where missing
+    parents: NDArray[np.intp],  # (m, D)
     weights: Any,  # (n, m), may be sparse
-    n_levels: int,
-) -> Array:
-    """Return the weight of each pair of categories, (C + 1, C + 1), missing cells last."""
-    one = np.eye(n_levels + 1)
-    return np.asarray(one[child].T @ (weights @ one[parent]))
+    n_levels: Sequence[int],  # C_d
+) -> Iterator[Array]:
+    """Yield for each column the weight of each pair of values, (C_d + 1, C_d + 1), missing last.
+
+    One product of matrices serves many columns.
+
+    Examples
+    --------
+    >>> codes = np.array([[0], [1], [2]])
+    >>> next(pair_counts(codes, codes, np.eye(3)[[2, 0, 0]], [2]))
+    array([[0., 0., 1.],
+           [1., 0., 0.],
+           [1., 0., 0.]])
+    """
+    sizes = np.array(n_levels) + 1
+    for columns in chunks(len(sizes), len(parents) * int(sizes.max(initial=1))):
+        own = range(len(sizes))[columns]
+        ones = np.hstack([np.eye(sizes[d])[parents[:, d]] for d in own])
+        blocks = np.split(weights @ ones, np.cumsum(sizes[columns])[:-1], axis=1)
+        for d, block in zip(own, blocks, strict=True):
+            yield np.asarray(np.eye(sizes[d])[children[:, d]].T @ block)
 
 
 def log_table(
@@ -321,8 +338,8 @@ class TableMutation(Mutation):
 
     def _counts(self, X: Array, edge_marginals: Array) -> Iterator[Array]:
         """Yield for each column the weight of each pair of values, (C_d + 1, C_d + 1)."""
-        for codes, names in zip(self._codes(X, "X").T, self.levels, strict=True):
-            yield pair_counts(codes, codes, edge_marginals, len(names))
+        codes = self._codes(X, "X")
+        return pair_counts(codes, codes, edge_marginals, [len(names) for names in self.levels])
 
     def _completed(self, counts_of: Iterable[Array]) -> list[Array]:
         """Return the expected numbers of what is hidden and seen, with the prior's added."""
@@ -947,13 +964,11 @@ class CategoricalPosterior(Posterior):
         return np.asarray(self.coder._log_root(X))
 
     def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
-        blocks = []
-        codes = [self.coder._codes(X, "X").T for X in (children, parents)]
-        for child, parent, q, marginal in zip(
-            *codes, self._concentrations(), self.coder.marginals, strict=True
-        ):
-            counts = pair_counts(child, parent, weights, len(marginal))
-            blocks.append(completed_counts(counts, expected_logs(q), marginal).ravel())
+        child, parent = (self.coder._codes(X, "X") for X in (children, parents))
+        marginals = self.coder.marginals
+        counts = pair_counts(child, parent, weights, [len(marginal) for marginal in marginals])
+        logs = map(expected_logs, self._concentrations())
+        blocks = [found.ravel() for found in map(completed_counts, counts, logs, marginals)]
         # Marginals may be below zero by rounding.
         return np.maximum(np.concatenate(blocks), 0.0)
 
