@@ -212,10 +212,10 @@ def test_a_given_waiting_time_that_does_not_fit_is_named():
     fit = {"id": "case", "kinds": {"day": "date"}, "parameters": "fitted"}
     wrong = Ancestry(**fit, waiting_mean=3.0, waiting_sd=0.4).fit(wandering())
     assert wrong.left_out_ == ["place"]
-    assert "With a waiting time of 3 units of time no column tells" in wrong.warnings_[0]
+    assert "With a waiting time of 3 units of time no column distinguishes" in wrong.warnings_[0]
     right = Ancestry(**fit, waiting_mean=10.0, waiting_sd=1.5).fit(wandering())
     assert right.left_out_ == []
-    assert not any("no column tells" in words for words in right.warnings_)
+    assert not any("no column distinguishes" in words for words in right.warnings_)
 
 
 def test_rival_readings_are_counted_by_their_mean(monkeypatch):
