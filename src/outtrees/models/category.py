@@ -675,6 +675,10 @@ class BernoulliMutation(TableMutation):
         columns = (c[~np.isnan(c)].astype(np.intp) for c in X.T)
         return [frequencies(codes, 2, pseudo_count) for codes in columns]
 
+    def _draw(self, tables: Sequence[Array], rng: np.random.Generator) -> Array:
+        p = np.column_stack([table[:, 1] for table in tables])
+        return np.asarray(rng.random(p.shape) < p, dtype=np.float64)
+
     # Parameters stand by the parent's value, then by column.
 
     def _gradient(self, X: Array, edge_marginals: Array) -> Array:
