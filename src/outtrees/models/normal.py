@@ -11,6 +11,7 @@ import numpy as np
 from outtrees._common.arguments import check_number, check_option
 from outtrees._common.types import Array
 from outtrees.models import covariance as cov_
+from outtrees.models.base import Change
 from outtrees.models.column import (
     CellKernel,
     Quantity,
@@ -19,11 +20,12 @@ from outtrees.models.column import (
     share_of,
     typical_variance,
 )
-from outtrees.models.place import LONG_TAIL, log_step
+from outtrees.models.place import LONG_TAIL, PRIOR_SPREAD, log_step
 from outtrees.models.priors import LogitBeta, Normal, Prior
 from outtrees.models.quick import Metric, normal_constant
 from outtrees.models.regression import (
     TRANSITIONS,
+    IidStart,
     PairMoments,
     RegressionMutation,
     RegressionPosterior,
@@ -34,8 +36,35 @@ from outtrees.models.regression import (
 )
 
 
+class Linear(Change):
+    """What a linear mutation and its posterior share: which of its coefficients are free."""
+
+    transition: str
+    fit_offset: bool | None
+    start_correlation: float | None
+
+    def _check_linear(self, transitions: tuple[str, ...]) -> None:
+        owner = type(self).__name__
+        check_regression(self, cov_.COVARIANCES)
+        check_option(owner, "transition", self.transition, transitions)
+        check_option(owner, "fit_offset", self.fit_offset, (None, True, False))
+
+    @property
+    def parent_free(self) -> bool:
+        """Whether records are independent."""
+        return self.transition == "zero"
+
+    @property
+    def _offset_is_free(self) -> bool:
+        return self.transition != "identity" if self.fit_offset is None else self.fit_offset
+
+    def _iid_start(self, X: Array) -> IidStart:
+        fixed = {"identity": 1.0, "zero": 0.0}.get(self.transition, self.start_correlation)
+        return iid_start(self, X, fixed)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class GaussianMutation(RegressionMutation):
+class GaussianMutation(Linear, RegressionMutation):
     """Child = transition · parent + offset + Gaussian noise; Gaussian root (paper, section 4).
 
         root   N(root_mean, root_cov)
@@ -113,11 +142,8 @@ class GaussianMutation(RegressionMutation):
     prior_cov: Any = field(default=None, repr=False)  # (D, D), S₀, set by start
 
     def __post_init__(self) -> None:
-        owner = type(self).__name__
-        check_regression(self, cov_.COVARIANCES)
-        check_option(owner, "transition", self.transition, TRANSITIONS)
-        check_option(owner, "fit_offset", self.fit_offset, (None, True, False))
-        check_number(owner, "prior_strength", self.prior_strength, 0)
+        self._check_linear(TRANSITIONS)
+        check_number(type(self).__name__, "prior_strength", self.prior_strength, 0)
         if self.mutation_cov is not None:
             self._complete()
 
@@ -179,8 +205,7 @@ class GaussianMutation(RegressionMutation):
 
     def _start(self, X: Array, random_state: Any) -> Self:
         T, D = X.shape
-        fixed = {"identity": 1.0, "zero": 0.0}.get(self.transition, self.start_correlation)
-        mean, cov, floor, h2, correlation, noise = iid_start(self, X, fixed)
+        mean, cov, floor, h2, correlation, noise = self._iid_start(X)
         if self.parent_free:
             h2 = 1.0
         root_cov = cov + self.prior_strength / (T + self.prior_strength) * floor
@@ -200,18 +225,9 @@ class GaussianMutation(RegressionMutation):
         )
 
     @property
-    def parent_free(self) -> bool:
-        """Whether records are independent."""
-        return self.transition == "zero"
-
-    @property
     def hidden_cells(self) -> str:
         """Linear in the parent's."""
         return "linear"
-
-    @property
-    def _offset_is_free(self) -> bool:
-        return self.transition != "identity" if self.fit_offset is None else self.fit_offset
 
     def _named(self) -> dict[str, Array]:
         names = ["transition_matrix"] if self.transition == "full" else []
@@ -358,7 +374,6 @@ def _scaled_normal(precision: Array, n: int, rng: np.random.Generator) -> Array:
     return np.asarray(vectors[:, known] @ (draws / np.sqrt(values[known])[:, None]))
 
 
-_PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
 _STEEPEST = 1.25  # the largest share that is considered: values may grow from parent to child
 
 
@@ -418,8 +433,8 @@ class Reversion(CellKernel):
             variance=(1 - share**2) * typical + finest**2,
             centre=centre,
             centre_variance=variance,
-            unit=_PRIOR_SPREAD * float(np.sqrt(typical)),
-            finest=finest / (_PRIOR_SPREAD * float(np.sqrt(typical))),
+            unit=PRIOR_SPREAD * float(np.sqrt(typical)),
+            finest=finest / (PRIOR_SPREAD * float(np.sqrt(typical))),
         )
 
     @staticmethod
@@ -486,7 +501,7 @@ class Reversion(CellKernel):
         for share in (0.3, 0.95):
             for spread in (0.03, 0.2, 1.0):
                 finest = self.finest**2
-                variance = self.unit**2 * ((spread / _PRIOR_SPREAD) ** 2 + finest)
+                variance = self.unit**2 * ((spread / PRIOR_SPREAD) ** 2 + finest)
                 kernel = replace(self, share=share, variance=variance)
                 grid.append(replace(kernel, step=kernel._kept_mean).params)
         return grid
@@ -544,7 +559,7 @@ class Reversion(CellKernel):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GaussianPosterior(RegressionPosterior):
+class GaussianPosterior(Linear, RegressionPosterior):
     """Child − m = transition · (parent − m) + offset + noise, with a conjugate prior.
 
     With y the child (less the parent for "identity"), z the parent and a constant (as far as
@@ -628,18 +643,14 @@ class GaussianPosterior(RegressionPosterior):
     noise: Any = field(default=None, repr=False)  # InverseWishart of S
 
     def __post_init__(self) -> None:
-        owner = type(self).__name__
-        check_regression(self, cov_.COVARIANCES)
-        check_option(owner, "transition", self.transition, ("full", "identity", "zero"))
-        check_option(owner, "fit_offset", self.fit_offset, (None, True, False))
+        self._check_linear(("full", "identity", "zero"))
         super().__post_init__()
 
     # Start -----------------------------------------------------------------------------------
 
     def _start(self, X: Array, random_state: Any) -> Self:
         given = replace(self, prior_=gaussian_prior(self, X))
-        fixed = {"identity": 1.0, "zero": 0.0}.get(self.transition, self.start_correlation)
-        mean, cov, floor, _, a, noise = iid_start(self, X, fixed)
+        mean, cov, floor, _, a, noise = self._iid_start(X)
         D, cov = X.shape[1], cov + floor
         offset = np.zeros(D) if self.transition == "identity" else (1.0 - a) * mean
         return given.at(a * np.eye(D), offset, noise * cov, (mean, cov), len(X) - 1.0)
@@ -684,15 +695,6 @@ class GaussianPosterior(RegressionPosterior):
         return self.at(
             turned.transition_matrix, turned.offset, turned.mutation_cov, parents, weight
         )
-
-    @property
-    def parent_free(self) -> bool:
-        """Whether records are independent."""
-        return self.transition == "zero"
-
-    @property
-    def _offset_is_free(self) -> bool:
-        return self.transition != "identity" if self.fit_offset is None else self.fit_offset
 
     def _design(self, parents: Array) -> tuple[Array, Array]:
         m = self.prior_.centre

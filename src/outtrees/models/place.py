@@ -14,7 +14,7 @@ from outtrees.models.column import CellKernel, Index, Quantity, rounding, typica
 from outtrees.models.priors import LogInverseGamma, Normal, Prior
 from outtrees.models.quick import Metric, normal_constant
 
-_PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
+PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
 _PRIOR_WIDTH = 2.0  # of the logarithm of the spread
 _PRIOR_STEP = 10.0  # of the direction, in the prior's spreads: one typical spread of the column
 _PRIOR_ACROSS = 30.0  # of what one coordinate moves with another, in the prior's spreads
@@ -81,7 +81,7 @@ class Drift(CellKernel):
         variances = np.where(np.diag(spread) > 0, np.diag(spread), 1.0)
         spread = np.diag(variances) if np.linalg.matrix_rank(spread) < D else spread
         centre = known.mean(axis=0) if len(known) else np.zeros(D)
-        unit = _PRIOR_SPREAD * np.sqrt(typical_variance(known))
+        unit = PRIOR_SPREAD * np.sqrt(typical_variance(known))
         return replace(
             self,
             mean_step=np.zeros(D),
@@ -166,7 +166,7 @@ class Drift(CellKernel):
     def start_grid(self) -> list[Array]:
         """Return spreads from a hundredth of the column's typical one up to it."""
         grid = []
-        for step in np.log(1 / _PRIOR_SPREAD) + np.arange(-4.5, 0.6, 1.0):
+        for step in np.log(1 / PRIOR_SPREAD) + np.arange(-4.5, 0.6, 1.0):
             spread = np.exp(2 * step) + self.finest**2
             grid.append(replace(self, cov=np.diag(self.unit**2 * spread)).params)
         return grid
