@@ -44,7 +44,7 @@ def by_quadrature(found, grids):
     return top + np.log(total * cell), *average
 
 
-@pytest.mark.parametrize("case", ["one parameter", "two parameters"])
+@pytest.mark.parametrize("case", ["one parameter", "three parameters"])
 def test_supports_and_evidence_are_those_of_quadrature(case):
     options = {"id": "id", "background": False, "parameters": "integrated", "random_state": 1}
     if case == "one parameter":
@@ -53,7 +53,8 @@ def test_supports_and_evidence_are_those_of_quadrature(case):
     else:
         wait = {"waiting_mean": 2.0, "waiting_sd": 1.0, "keep": ["ward"], "ties": False}
         found = Ancestry(**options, **wait, kinds={"day": "date"}).fit(DATED)
-        grids = [np.linspace(-15, 15, 16), np.linspace(-8, 5, 12)]
+        shares = np.linspace(-15, 15, 16)  # that are kept, and that come from anywhere
+        grids = [shares, shares, np.linspace(-8, 5, 12)]
     draws = found.readings_[0].draws
     assert draws.params.shape[1] == len(grids)
     assert draws.trusted

@@ -2,12 +2,13 @@
 
     weight(u, v) = Σ_k w_k f_k(u, v) Π_c r_c(u, v, k)
     r_c(u, v, k) = (1 − ε_c) p_c(u | v, k) / g_c(u) + ε_c
-    g_c(u) = ½ h_c(u) + ½ ĝ_c(u),    ĝ_c(u) = n h_c(u) + (1 − n) mean_w h_c(u | w)
+    g_c(u) = a_c h_c(u) + (1 − a_c) ĝ_c(u),    ĝ_c(u) = n h_c(u) + (1 − n) mean_w h_c(u | w)
 
 with dates; w goes over the records before u in its group, those of the same date by half, and n is
-the share of new cells after so many. A category that changes is drawn from g_c. What is gained is
-counted against ĝ. Contacts, which are ratios already, count in full, and weigh w in the mean. Slow,
-and independent of the library but for each kernel's own probability of one pair.
+the share of new cells after so many. h_c of a category or a spot is that of one which no record
+had before. A category that changes is drawn from g_c, and so is a spot that is not near. What is
+gained is counted against ĝ. Contacts, which are ratios already, count in full, and weigh w in the
+mean. Slow, and independent of the library but for each kernel's own probability of one pair.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oracles.enumeration import EnumeratedDistribution
-from outtrees.models.columns import Sticky, Waiting
+from outtrees.models.columns import Spots, Sticky, Waiting
 
 
 class SlowWeights(NamedTuple):
@@ -78,12 +79,33 @@ class _Formula:
                 total += self.before(u, w) * np.prod(met) * p
                 weight += self.before(u, w) * np.prod(met)
                 number += self.before(u, w)
-        base = self.alone(c, u)
-        if isinstance(kernel, Sticky):  # of values of which none has been seen
-            base = 1.0 if np.isnan(self.values[c][u, 0]) else 1 / len(kernel.levels)
+        base = self._anywhere(c, u, kernel)
         new = always + (1 - always) * first / (first + number)
-        told = new * base + (1 - new) * (total / weight if weight else base)
-        return (base + told) / 2, told
+        nobody = 1.0 if np.isnan(self.values[c][u]).any() else self.scale(c, u, kernel)
+        told = new * base + (1 - new) * (total / weight if weight else nobody)
+        a = self.lineage.anywhere[c]
+        return a * base + (1 - a) * told, told
+
+    def scale(self, c, u, kernel):
+        """Return the density of any cell where there is nobody before."""
+        if isinstance(kernel, (Spots, Sticky)):
+            return 1 / len(kernel.spots if isinstance(kernel, Spots) else kernel.levels)
+        return self.alone(c, u)
+
+    def _anywhere(self, c, u, kernel):
+        """Return h_c(u)."""
+        cells = self.values[c]
+        if not isinstance(kernel, (Spots, Sticky)):
+            return self.alone(c, u)
+        if np.isnan(cells[u]).any():
+            return 1.0
+        known = [w for w in self.others(u) if not np.isnan(cells[w]).any()]
+        earlier = [tuple(cells[w]) for w in known if self.before(u, w) == 1]
+        tied = [tuple(cells[w]) for w in known if self.before(u, w) == 0.5]
+        own, any_value = tuple(cells[u]), self.scale(c, u, kernel)
+        unseen = round(1 / any_value) - len(set(earlier))
+        new = 0.0 if own in earlier else 1 / (1 + tied.count(own)) / max(unseen, 1)
+        return 0.99 * new + 0.01 * any_value
 
     def ratio(self, c, u, v, k):
         """Return r_c(u, v, k)."""
@@ -95,6 +117,13 @@ class _Formula:
         if isinstance(kernel, Sticky):
             kept = kernel.stickiness**k
             p = kept * float(cells[u, 0] == cells[v, 0]) + (1 - kept) * g
+        if isinstance(kernel, Spots):
+            kept, here, there = kernel.stays**k, cells[u], cells[v]
+            away = [np.linalg.norm(s - there) for s in kernel.spots if (s != there).any()]
+            near = np.exp(-np.linalg.norm(here - there) / kernel.reach)
+            near /= sum(np.exp(-d / kernel.reach) for d in away)
+            p = float((here == there).all())
+            p = kept * p + (1 - kept) * (kernel.near * (1 - p) * near + (1 - kernel.near) * g)
         return (1 - share) * p / g + share
 
     def density(self, c, u, v, k):

@@ -76,7 +76,7 @@ def simulate(case, seed):
     values = _cells(truth, values, parents, rng)
 
     problem = Problem(base, values, edges, roots)
-    best = problem.climb(problem.started(base), centre)
+    best = problem.climb(problem.started(base)[0], centre)
     fit = Reading(1.0, best.lineage, best.log_root, best.gain, (), True, 0)
     fit = with_draws(problem, fit, best.lineage, seed)
     true = problem.params_of(truth, log_root)

@@ -18,6 +18,7 @@ from outtrees.models.columns import (
     GivenWeights,
     GroupedDrift,
     Reversion,
+    Spots,
     Sticky,
     Substitution,
     Transmission,
@@ -25,7 +26,7 @@ from outtrees.models.columns import (
     Waiting,
 )
 from outtrees.models.columns.transmission import filled_letters, sequence_cells
-from outtrees.models.place import with_groups
+from outtrees.models.place import are_spots, with_groups
 from outtrees.records import Column, Records, read_matrix
 from outtrees.records.matrix import in_order_of
 
@@ -79,8 +80,8 @@ def model_columns(
 ) -> list[ModelColumn]:
     """Return the kernel and the cells of every column that takes part.
 
-    Numbers revert, places drift, categories and labels stick, counts are thinned,
-    sequences are substituted, and children wait, unless `kernels` says otherwise. With
+    Numbers revert, places drift or go from spot to spot, categories and labels stick, counts are
+    thinned, sequences are substituted, and children wait, unless `kernels` says otherwise. With
     `transmission`, dates are those of sampling, and sequences change with time.
     """
     given = _checked_kernels(records, kernels or {})
@@ -98,12 +99,7 @@ def model_columns(
         elif column.kind == "continuous":
             kernel, values = Reversion(stationary=has_dates), column.values
         elif column.kind == "place":
-            ends = column.end_values is not None
-            options = {"offset": False, "clock": clock and has_dates, "ends": ends}
-            kernel, values = Drift(**options), place_cells(column)
-            if group_spread and records.groups is not None:
-                kernel = GroupedDrift(**options)
-                values = with_groups(values, records.groups)
+            kernel, values = _place_kernel(records, column, clock and has_dates, group_spread)
         elif column.kind == "count":
             kernel, values = Counts(), column.values
         elif column.kind == "sequence":
@@ -155,6 +151,19 @@ def _date_kernel(
         ties=dates.ties and whole,
         law=dates.law,
     )
+
+
+def _place_kernel(
+    records: Records, column: Column, clock: bool, group_spread: bool
+) -> tuple[ColumnKernel, Array]:
+    """Return how places change, and their cells: from spot to spot if many records share them."""
+    ends, values = column.end_values is not None, place_cells(column)
+    if group_spread and records.groups is not None:
+        kernel = GroupedDrift(offset=False, clock=clock, ends=ends)
+        return kernel, with_groups(values, records.groups)
+    if not (ends or clock) and are_spots(values):
+        return Spots(), values
+    return Drift(offset=False, clock=clock, ends=ends), values
 
 
 def _sequence_kernel(column: Column, substitution: str) -> Substitution:

@@ -46,9 +46,10 @@ Index = NDArray[np.intp]
 Progress = Callable[[int, float], None]
 Roots = Literal["single", "any"]
 
-# An introduction is as likely beforehand as this share of all that an average record's possible
-# parents weigh together; a factor of e^1.5 either way is within one standard deviation.
-_ROOT_SHARE, _ROOT_SPREAD = 0.02, 1.5
+# An introduction is as likely beforehand as a share of all that an average record's possible
+# parents weigh together: so many of all records, and half a one in tables of any size. A factor of
+# e^0.8 either way is within one standard deviation.
+_ROOT_SHARE, _ROOT_NUMBER, _ROOT_SPREAD = 0.02, 0.5, 0.8
 _FIRST_SHARES = (0.2, 0.7)  # of outliers, among which a start chooses
 _MOST_PAIRS = 300_000  # beyond, parameters are learned from a sample of the records
 _SAMPLED, _FEW = 300, 150  # records, at most: of such a sample, and of first climbs
@@ -193,7 +194,8 @@ class Problem:
         waits = lineage.log_waits(self.pairs, self.background(lineage))
         totals = log_sums(self.child, waits, self.T)
         known = totals[np.isfinite(totals)]
-        return float(np.log(_ROOT_SHARE) + (np.median(known) if len(known) else 0.0))
+        share = _ROOT_SHARE + _ROOT_NUMBER / self.T
+        return float(np.log(share) + (np.median(known) if len(known) else 0.0))
 
     # Value and slopes ----------------------------------------------------------------------
 
@@ -214,7 +216,8 @@ class Problem:
         trees = self.trees(log_weight, lineage.log_root(background) + log_root)
         bare = self.trees(log_wait, np.full(self.T, log_root), 1)
         examined = float(self.is_sampled.mean())  # of all records, and so of all contacts
-        gain = trees.log_z - bare.log_z + examined * lineage.log_common() - self._less(lineage)
+        less = self._less(lineage, background)
+        gain = trees.log_z - bare.log_z + examined * lineage.log_common() - less
         value = gain + lineage.log_prior()
         introduction = Normal(centre, _ROOT_SPREAD)
         if self.roots == "any":
@@ -230,6 +233,7 @@ class Problem:
             slopes = slopes - lineage.slopes(self.pairs, bare_by_link, background, dates)
         slopes = slopes + lineage.slopes_of_links(by_link.sum(axis=1) - bare_by_link.sum(axis=1))
         slopes = slopes + lineage.slopes_of_roots(self.values, trees.root_marginals)
+        slopes = slopes + lineage.slopes_of_background(background, self.is_sampled)
         slopes = slopes + examined * lineage.slopes_common()
         slopes = slopes + lineage.prior_slopes()
         if self.roots == "any":
@@ -245,10 +249,19 @@ class Problem:
             self._known = lineage.backgrounds, found
         return lineage.compared(self.values, self._known[1], remember=remember)
 
-    def _less(self, lineage: Lineage) -> float:
-        """Return how much better cells are predicted by each column's cells before."""
+    def _less(
+        self, lineage: Lineage, background: Background, columns: Sequence[int] | None = None
+    ) -> float:
+        """Return how much better ĝ, a column's cells before, predicts the cells than g.
+
+        Of these columns together; all that are contrasted if they are not given.
+        """
         known, rows = self._known[1], self.is_sampled
-        return sum(float(known[c][1][rows].sum()) for c in lineage.contrasted if c in known)
+        return sum(
+            float((known[c][1] - background.log_alone[c])[rows].sum())
+            for c in (lineage.contrasted if columns is None else columns)
+            if c in known
+        )
 
     def gain_over_any(self, point: Point) -> float:
         """Return what a point gains over the same changes from any earlier record as a parent.
@@ -261,8 +274,9 @@ class Problem:
             return point.gain
         if self._earlier is None:
             self._earlier = earlier_pairs(lineage, self.values, self.edges.groups, self.rows)
-        any_parent = lineage.log_any_parent(self.background(lineage), self._earlier)
-        return point.gain - max(0.0, any_parent - self._less(lineage))
+        background = self.background(lineage)
+        any_parent = lineage.log_any_parent(background, self._earlier)
+        return point.gain - max(0.0, any_parent - self._less(lineage, background))
 
     def at_params(
         self, start: Lineage, theta: Array, centre: float, *, with_slopes: bool = True
@@ -328,15 +342,17 @@ class Problem:
 
     # Starts --------------------------------------------------------------------------------
 
-    def started(self, lineage: Lineage) -> Lineage:
+    def started(self, lineage: Lineage) -> tuple[Lineage, float]:
         """Return the lineage with the best start and form of each column by itself.
 
         Spreads have several maxima: a column is first weighed alone with dates, each record
-        choosing its parent independently, from every point of its grid.
+        choosing its parent independently, from every point of its grid. And return what contrasted
+        columns gain in this way, those together that gain more than they must.
         """
         log_root = self.first_log_root(lineage)
         waits = lineage.log_waits(self.pairs, self.background(lineage))
         bare = IndependentChoices(self.child, waits, self._roots_of(np.full(self.T, log_root)))
+        gains = 0.0
         for c in lineage.used:
             kernel = lineage.kernels[c]
             if c == lineage.dates or not len(kernel.params):
@@ -352,9 +368,12 @@ class Problem:
                 for share in shares:
                     gain = self._gain_alone(*logs, share, waits, log_root) - bare.log_z
                     one = _with_column(lineage, c, moved, share)
-                    tried.append((gain + moved.log_prior(), one))
-            lineage = max(tried, key=lambda pair: pair[0])[1]
-        return lineage
+                    tried.append((gain + moved.log_prior(), gain, one))
+            _, gain, lineage = max(tried, key=lambda each: each[0])
+            if c in lineage.contrasted:
+                less = self._less(lineage, self.background(lineage), [c])
+                gains += max(0.0, gain - less - _EACH_PARAMETER * _n_parameters(kernel))
+        return lineage, gains
 
     def _roots_of(self, log_root: Array) -> Array:
         allowed = self.edges.root_allowed & self.is_sampled
@@ -373,7 +392,7 @@ class Problem:
             lineage.log_steps(self.pairs, stretch, background, c, 1)
             for stretch in self.pairs.stretches
         ]
-        alone = np.zeros(self.T) if background.relative[c] else background.log_alone[c]
+        alone = np.zeros(self.T) if background.is_relative(c) else background.log_alone[c]
         return np.concatenate([np.empty(0), *parts]), alone
 
     def _gain_alone(
@@ -516,14 +535,19 @@ def _learned(
     problem.independent = problem.sampled or lineage.dates is not None
     say("parameters" if len(waits) == 1 else f"parameters for {len(waits)} waiting times")
     rough = climbs.of(problem.fewer(lineage, given))
-    points = rough.of_waits(lineage, waits, _ROUGH)
-    best = max(points, key=lambda point: point.value)
+    points, alone = rough.of_waits(lineage, waits, _ROUGH)
     gains: dict[int, float] = {}
     left_out: list[int] = []
-    if any(c not in keep for c in best.lineage.optional):
+    if any(c not in keep for c in points[0].lineage.optional):
         say("what each column adds")
-        best = climbs.up(best.lineage, best.log_root, _ROUGH)
-        gains, left_out = _without_gain(best, climbs, keep, float(np.log(len(waits))))
+        # Columns that repeat each other seem to gain together, most with waits as long as any:
+        # so the waiting times for which they gain most by themselves count too.
+        chosen = {int(np.argmax([point.value for point in points])), *np.argsort(alone)[-2:]}
+        found = []
+        for i in sorted(chosen):
+            best = climbs.up(points[i].lineage, points[i].log_root, _ROUGH)
+            found.append(_without_gain(best, climbs, keep, float(np.log(len(waits)))))
+        _, gains, left_out = max(found, key=lambda each: each[0])
     if left_out:
         for c in left_out:
             points = [p._replace(lineage=p.lineage.without(c)) for p in points]
@@ -567,7 +591,7 @@ def _with_rates(lineage: Lineage, problem: Problem) -> Lineage:
     for c in lineage.contrasted:
         bare = bare.without(c)
     problem.independent = True
-    bare = problem.started(bare)
+    bare = problem.started(bare)[0]
     found = problem.climb(bare, problem.first_log_root(bare), max_iter=_ROUGH).lineage
     for c in met:
         kernel = replace(found.kernels[c], fixed=True)  # type: ignore[type-var]  # a dataclass
@@ -577,8 +601,8 @@ def _with_rates(lineage: Lineage, problem: Problem) -> Lineage:
 
 def _without_gain(
     best: Point, climbs: _Climbs, keep: Sequence[int], searched: float
-) -> tuple[dict[int, float], list[int]]:
-    """Return what each column adds, and the columns that are left out.
+) -> tuple[float, dict[int, float], list[int]]:
+    """Return what columns add beyond what they must, what each adds, and which are left out.
 
     The weakest goes first, until none is left or all that are left add far more than they must. Of
     all sets on the way the one that adds most beyond what its columns must add counts, unless it
@@ -608,16 +632,17 @@ def _without_gain(
         best = without[weakest]
     if not must_add(best.lineage):  # the last set has no column that could be left out
         sets[-1] = sets[-1][0] + _LEAST_GAIN + searched, sets[-1][1]
-    return gains, max(sets, key=lambda pair: pair[0])[1]
+    score, left_out = max(sets, key=lambda pair: pair[0])
+    return score, gains, left_out
 
 
 def _n_parameters(kernel: ColumnKernel) -> int:
     """Return how many parameters a column adds to a fit without it.
 
-    The share of outliers goes with these: without it, they say nothing. The rate of contacts by
-    chance is known without any edge.
+    The share of outliers too, where cells that change are not drawn from the background anyway. The
+    rate of contacts by chance is known without any edge.
     """
-    return 1 if kernel.relative else len(kernel.params)
+    return 1 if kernel.relative else len(kernel.params) + (not kernel.from_background)
 
 
 class _Weights:
@@ -819,20 +844,26 @@ class _Climbs:
 
     def of_waits(
         self, lineage: Lineage, waits: Sequence[tuple[float, float] | None], max_iter: int
-    ) -> list[Point]:
-        """Return the end of a climb for each waiting time, from the best start that is known."""
+    ) -> tuple[list[Point], list[float]]:
+        """Return the end of a climb for each waiting time, from the best start that is known.
+
+        And what columns gain by themselves, with each waiting time.
+        """
         points: list[Point] = []
+        alone: list[float] = []
         for wait in waits:
             here = lineage if wait is None else with_wait(lineage, *wait)
             log_root = self.problem.first_log_root(here)
             problem = self.problem.without_unlikely(here, _UNLIKELY)
-            starts = [problem.started(here)]
+            start, gains = problem.started(here)
+            starts = [start]
+            alone.append(gains)
             if points and wait is not None:
                 best = max(points, key=lambda point: point.value)
                 starts += [with_wait(p.lineage, *wait) for p in (best, points[-1])]
             values = [problem.at(s, log_root, log_root)[0].value for s in starts]
             points.append(self.up(starts[int(np.argmax(values))], log_root, max_iter))
-        return points
+        return points, alone
 
 
 def with_wait(lineage: Lineage, mean: float, sd: float) -> Lineage:
@@ -876,7 +907,7 @@ def column_evidence(
         lineage = with_backgrounds(lineage, cells, given.groups)
         problem = problem_of(lineage, cells, given, roots)
         problem.independent = problem.sampled or dates is not None
-        start = problem.fewer(lineage, given).started(lineage)
+        start = problem.fewer(lineage, given).started(lineage)[0]
         return problem.climb(start, problem.first_log_root(start), max_iter=_ROUGH).gain
 
     whole = replace(reading.lineage, outlier_shares=_some_share(reading.lineage))

@@ -25,18 +25,6 @@ _BAR = 20
 _FIRST, _FEW = 40, 10  # lines on the screen of a long list; so few more are not worth a cut
 
 
-_ITERATIONS = (
-    "{task.description}",
-    "BarColumn",
-    "iteration {task.completed}, penalised log-likelihood {task.fields[value]}",
-    "TimeElapsedColumn",
-)
-_UNITS = (
-    *("{task.description}", "BarColumn", "MofNCompleteColumn", "TimeElapsedColumn"),
-    *("TimeRemainingColumn", "{task.fields[last]}"),
-)
-
-
 class Screen:
     """Prints for people, or one JSON object for programs.
 
@@ -135,12 +123,32 @@ class Screen:
 
         On a terminal only: a file or a pipe would keep every position of the bar.
         """
-        with self._bar(title, _ITERATIONS, total, value="…") as update:
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda iteration, objective: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        with (
+            Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn(
+                    "iteration {task.completed}, penalised log-likelihood {task.fields[value]}"
+                ),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            ) as bar,
+            silenced(),
+        ):
+            task = bar.add_task(title, total=total, value="…")
 
             def move(iteration: int, objective: float) -> None:
-                update(completed=min(iteration, total), value=f"{objective:.2f}")
+                bar.update(task, completed=min(iteration, total), value=f"{objective:.2f}")
 
             yield move
+            bar.refresh()  # a fit may end between two repaints
 
     @contextmanager
     def counting(self, title: str) -> Iterator[Callable[..., None]]:
@@ -148,35 +156,38 @@ class Screen:
 
         On a terminal only.
         """
-        with self._bar(title, _UNITS, None, last="") as update:
-
-            def move(done: int, total: int, last: str = "") -> None:
-                update(completed=done, total=total, last=last)
-
-            yield move
-
-    @contextmanager
-    def _bar(
-        self, title: str, columns: Sequence[str], total: int | None, **fields: Any
-    ) -> Iterator[Callable[..., None]]:
-        """Yield what moves a bar of these columns: classes of rich.progress, or texts."""
         if self.quiet or not sys.stderr.isatty():
-            yield lambda **changes: None
+            yield lambda done, total, last="": None
             return
-        from rich import progress
         from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
-        made = [
-            getattr(progress, name)() if name.isalpha() else progress.TextColumn(name)
-            for name in columns
-        ]
         with (
-            progress.Progress(*made, console=Console(stderr=True), transient=True) as bar,
+            Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[last]}"),
+                console=Console(stderr=True),
+                transient=True,
+            ) as bar,
             silenced(),
         ):
-            task = bar.add_task(title, total=total, **fields)
-            yield lambda **changes: bar.update(task, **changes)
-            bar.refresh()  # work may end between two repaints
+            task = bar.add_task(title, total=None, last="")
+
+            def move(done: int, total: int, last: str = "") -> None:
+                bar.update(task, completed=done, total=total, last=last)
+
+            yield move
 
     @contextmanager
     def busy(self, title: str) -> Iterator[None]:

@@ -68,6 +68,7 @@ CLASSES: dict[str, str] = {
     "Reading": "outtrees.ancestry.learning",
     "PossibleEdges": "outtrees.candidates.edges",
     "Reversion": "outtrees.models.normal",
+    "Spots": "outtrees.models.place",
     "Sticky": "outtrees.models.category",
     "Substitution": "outtrees.models.columns.substitution",
     "Transmission": "outtrees.models.columns.transmission",

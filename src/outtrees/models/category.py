@@ -23,11 +23,13 @@ from outtrees._common.arguments import check_number, check_option
 from outtrees._common.edges import Ints
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
-from outtrees.models.column import CellPairs, ShareKernel
+from outtrees.models.column import CellPairs, Index, ShareKernel
 from outtrees.models.count import SHARES, log_dot
 from outtrees.models.edges import chunks
 from outtrees.models.posterior import Posterior
 from outtrees.models.quick import Match
+
+_ANY_VALUE = 0.01  # of values that follow none before: those that need not be new ones
 
 # What all of them share --------------------------------------------------------------------
 
@@ -59,6 +61,32 @@ def frequencies(
     counts = np.bincount(codes, minlength=n_levels) + pseudo_count / n_levels
     total = counts.sum()
     return np.asarray(counts / total if total > 0 else np.full(n_levels, 1 / n_levels))
+
+
+def new_values(n: int, n_levels: int, before: Iterable[tuple[CellPairs, Index, Array]]) -> Array:
+    """Return the chance of each record's value if it follows none before, over that of any (n,).
+
+    It is one that no record had before, each of these alike, or now and then any. So the name of a
+    household says nothing, only whether it is a new one. Of records of one date that share a new
+    value one was the first.
+
+    Parameters
+    ----------
+    before : iterable of (pairs, child, weight)
+        Pairs of codes (the child's, the other's, …), the number of the child, and how surely
+        the other one came before it: 1, or 1/2.
+    """
+    seen, same, tied = np.zeros(n), np.zeros(n), np.zeros(n)
+    for pairs, child, weight in before:
+        known = pairs.place >= 0
+        a, b = pairs.cells[pairs.place[known], :2].T.astype(np.intp)
+        row, first = child[known], weight[known] >= 1
+        values = np.unique(row[first] * n_levels + b[first])  # those before each record
+        seen += np.bincount(values // n_levels, minlength=n)
+        same += np.bincount(row, (a == b) & first, minlength=n)
+        tied += np.bincount(row, (a == b) & ~first & (weight[known] > 0), minlength=n)
+    new = (same == 0) / (1 + tied) * n_levels / np.maximum(n_levels - seen, 1)
+    return np.asarray((1 - _ANY_VALUE) * new + _ANY_VALUE)
 
 
 def coded(
@@ -752,8 +780,12 @@ class Sticky(ShareKernel):
         return [replace(self, stickiness=1 - 1e-9)]
 
     def log_base(self, values: Array) -> Array:
-        """Return the log-density of values of which none has been seen (n,), 0 where missing."""
+        """Return the log-density of any value alike (n,), 0 where missing."""
         return np.where(np.isnan(values[:, 0]), 0.0, -np.log(len(self.levels)))
+
+    def new_cells(self, n: int, before: Iterable[tuple[CellPairs, Index, Array]]) -> Array:
+        """Return the chance of each value if it follows none before, over that of any (n,)."""
+        return new_values(n, len(self.levels), before)
 
     def _same(self, pairs: CellPairs) -> Array:
         """Return which edges join equal values (E,), 0 or 1."""
@@ -782,6 +814,16 @@ class Sticky(ShareKernel):
             kept = self.stickiness**k
             slope += k * kept * float(w @ (over / (kept * over + 1)))
         return np.array([slope * (1 - self.stickiness)])
+
+    def slopes_of_alone(self, pairs: CellPairs, weights: Array, log_alone: Array) -> Array:
+        """Return Σ_k weights · ∂ log_relative / ∂ log_alone for each edge (E,)."""
+        same = self._same(pairs) * np.exp(-log_alone)
+        result = np.zeros(len(same))
+        for k, w in enumerate(weights, start=1):
+            kept = self.stickiness**k
+            result -= w * kept * same / (kept * same + 1 - kept)
+        result[pairs.place < 0] = 0.0
+        return result
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return the parents' categories, changed with probability 1 − s^k."""

@@ -7,7 +7,7 @@ A kind is written once, as a `CellKernel`. Tables (`Ancestry`) use it as it is, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -92,6 +92,14 @@ class ColumnKernel(ABC):
         """Return the log-density of cells that no other record tells anything about (n,)."""
         return self.log_alone(values)
 
+    def new_cells(self, n: int, before: Iterable[tuple[Any, Index, Array]]) -> Array | float:
+        """Return the density of cells that follow none before, over that of `log_base` (n,).
+
+        `before` holds pairs of each record and those before it, its number, and how surely
+        the other one came first: 1, or 1/2.
+        """
+        return 1.0
+
     def log_relative(self, pairs: Any, k: int, elapsed: Array | None, log_alone: Array) -> Array:
         """Return `log_steps` less the log-density of each child's cell without a parent (E,)."""
         return self.log_steps(pairs, k, elapsed) - log_alone
@@ -101,6 +109,10 @@ class ColumnKernel(ABC):
     ) -> Array:
         """Return ∂/∂params of Σ weights · log_relative (P,); weights (K, E)."""
         return self.slopes(pairs, weights, elapsed)
+
+    def slopes_of_alone(self, pairs: Any, weights: Array, log_alone: Array) -> Array:
+        """Return Σ_k weights · ∂ log_relative / ∂ log_alone for each edge (E,)."""
+        return np.asarray(-weights.sum(axis=0))
 
     def between(self, children: Array, parents: Array) -> Callable[[Index, Index], Any]:
         """Return the function of child and parent that `pairs` is for these cells.

@@ -1,17 +1,28 @@
-"""Drift: numbers and places that wander from the parent's value."""
+"""Places: a walk from the parent's place (`Drift`), or from one known spot to another (`Spots`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import gammaln
 
 from outtrees._common.types import Array
-from outtrees.models.column import CellKernel, Index, Quantity, rounding, typical_variance
-from outtrees.models.priors import LogInverseGamma, Normal, Prior
+from outtrees.models.category import frequencies, new_values
+from outtrees.models.column import (
+    CellKernel,
+    CellPairs,
+    Index,
+    Quantity,
+    logit,
+    rounding,
+    share_of,
+    typical_variance,
+)
+from outtrees.models.priors import LogInverseGamma, LogitBeta, Normal, Prior
 from outtrees.models.quick import Metric, normal_constant
 
 PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
@@ -412,3 +423,248 @@ def with_groups(cells: Array, groups: Index) -> Array:
     """Return the cells as `GroupedDrift` reads them: missing ones have no group."""
     known = ~np.isnan(cells).any(axis=1)
     return np.column_stack([cells, np.where(known, groups, np.nan)])
+
+
+# Spots ---------------------------------------------------------------------------------------
+
+_MOST_SPOTS = 1500  # pairs of them are weighed at every step of a climb
+_RECORDS_OF_A_SPOT = 1.5  # on average: with fewer, places are points on a map
+_ALL = 1 - 1e-9  # a share of nearly all
+
+
+def are_spots(values: Array) -> bool:
+    """Return whether places are few spots that many records share: houses, wards, counties.
+
+    Examples
+    --------
+    >>> are_spots(np.array([[0.0, 1], [0, 1], [2, 3], [2, 3]])), are_spots(np.eye(4))
+    (True, False)
+    """
+    known = values[~np.isnan(values).any(axis=1)]
+    number = len(np.unique(known, axis=0))
+    return 2 <= number <= _MOST_SPOTS and len(known) >= _RECORDS_OF_A_SPOT * number
+
+
+@dataclass(frozen=True, eq=False)
+class Spots(CellKernel):
+    """Places that are few spots, which a child shares with its parent, or near which it lives.
+
+        p(a | b) = s^k·[a = b] + (1 − s^k)·[n·K(a, b) + (1 − n)·marginal_a],
+        K(a, b) = exp(−d(a, b)/ℓ) / Σ over spots c ≠ b of exp(−d(c, b)/ℓ)   for a ≠ b, else 0,
+
+    k links apart. A density of points on a map would be a spike at each house or county; here
+    only the spots that occur can come up.
+
+    Parameters
+    ----------
+    prior_strength : float
+        The pseudo-count of the Beta priors on s and n with mode 1/2, and of the marginal.
+
+    Examples
+    --------
+    >>> cells = np.array([[0.0, 0], [0, 0], [0, 1], [9, 9]])
+    >>> kernel = Spots().start(cells)
+    >>> pairs = kernel.pairs(cells, cells, np.array([1, 2, 3]), np.array([0, 0, 0]))
+    >>> same, near, far = kernel.log_steps(pairs, 1)
+    >>> bool(same > near > far)
+    True
+    """
+
+    from_background = True
+    prior_strength: float = 1.0
+    _: KW_ONLY
+    spots: Any = field(default=None, repr=False)  # (C, D)
+    marginal: Any = field(default=None, repr=False)  # (C,)
+    unit: float = 1.0  # the prior's guess of ℓ
+    stays: float = 0.5  # s
+    near: float = 0.5  # n
+    reach: float = 1.0  # ℓ
+
+    def start(self, values: Array) -> Self:
+        """Return the kernel of the spots that occur."""
+        known = values[~np.isnan(values).any(axis=1)]
+        spots, codes = np.unique(known, axis=0, return_inverse=True)
+        marginal = frequencies(codes.ravel(), len(spots), max(self.prior_strength, 1e-9))
+        distance = _distances(spots, spots)
+        apart = distance[distance > 0]
+        unit = 0.3 * float(np.median(apart)) if len(apart) else 1.0
+        return replace(self, spots=spots, marginal=marginal, unit=unit, reach=unit)
+
+    # Pairs -----------------------------------------------------------------------------------
+
+    def _coded(self, values: Array) -> Array:
+        """Return the number of each cell's spot (−1: unknown), and its place (n, 1 + D)."""
+        number = {tuple(spot): float(i) for i, spot in enumerate(self.spots.tolist())}
+        codes = [number.get(tuple(place), -1.0) for place in values.tolist()]
+        return np.column_stack([codes, values])
+
+    def pairs(self, children: Array, parents: Array, child: Index, parent: Index) -> CellPairs:
+        """Return the distinct pairs of spots and their distances, and which one each edge joins."""
+        return super().pairs(self._coded(children), self._coded(parents), child, parent)
+
+    def _joined(self, x: Array, y: Array) -> Array:
+        apart = np.linalg.norm(x[:, 1:] - y[:, 1:], axis=1)
+        return np.column_stack([x[:, 0], y[:, 0], apart])
+
+    @cached_property
+    def _sums(self) -> tuple[Array, Array]:
+        """log Σ exp(−d/ℓ) over other spots, and the mean of d/ℓ among these, of each spot (C,)."""
+        scaled = _distances(self.spots, self.spots) / self.reach
+        nearest = np.where(scaled > 0, scaled, np.inf).min(axis=1)
+        nearest = np.where(np.isfinite(nearest), nearest, 0.0)
+        weights = np.where(scaled > 0, np.exp(nearest[:, None] - scaled), 0.0)
+        total = np.maximum(weights.sum(axis=1), 1e-12)  # 0 of a lone spot, which has no others
+        return np.log(total) - nearest, (weights * scaled).sum(axis=1) / total
+
+    def _moved(self, cells: Array) -> tuple[Array, Array, Array]:
+        """Return whether spots are the same, K, and ∂ log K / ∂ log ℓ of distinct pairs (U,)."""
+        b = cells[:, 1].astype(np.intp)
+        scaled, (log_total, mean) = cells[:, 2] / self.reach, self._sums
+        same = cells[:, 2] == 0
+        moved = np.where(same, 0.0, np.exp(-scaled - log_total[b]))
+        return same.astype(np.float64), moved, scaled - mean[b]
+
+    def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
+        same, moved, _ = self._moved(cells)
+        kept = self.stays**k
+        fresh = self._marginal(cells[:, 0])
+        return np.log(kept * same + (1 - kept) * (self.near * moved + (1 - self.near) * fresh))
+
+    def _marginal(self, codes: Array) -> Array:
+        """Return the share of each spot; of an unknown one as if it were one of them, alike."""
+        known = codes >= 0
+        shares = self.marginal[np.where(known, codes, 0).astype(np.intp)]
+        return np.where(known, shares, 1 / len(self.marginal))
+
+    def log_alone(self, values: Array) -> Array:
+        """Return the log-share of each cell's spot (n,), 0 where missing."""
+        return super().log_alone(self._coded(values))
+
+    def _log_cell(self, x: Array) -> Array:
+        return np.log(self._marginal(x[:, 0]))
+
+    # Beside the spots before -------------------------------------------------------------------
+
+    def background_grid(self) -> list[Self]:
+        """Return kernels that count spots, and such that also reach to the nearest ones."""
+        only = replace(self, near=_ALL)
+        reaches = (0.1 * self.unit, self.unit)
+        return [
+            replace(only, stays=_ALL),
+            *(replace(only, stays=stays, reach=r) for stays in (0.8, 0.4) for r in reaches),
+        ]
+
+    def log_base(self, values: Array) -> Array:
+        """Return the log-density of any spot alike (n,), 0 where missing."""
+        return np.where(np.isnan(values).any(axis=1), 0.0, -np.log(len(self.spots)))
+
+    def new_cells(self, n: int, before: Iterable[tuple[CellPairs, Index, Array]]) -> Array:
+        """Return the chance of each spot if it follows none before, over that of any (n,)."""
+        return new_values(n, len(self.spots), before)
+
+    def _relative(self, pairs: CellPairs, log_alone: Array) -> tuple[Array, Array, Array]:
+        """Return [a = b] / g, K / g, and ∂ log K / ∂ log ℓ of each edge (E,)."""
+        same, moved, slope = (np.append(x, 0.0)[pairs.place] for x in self._moved(pairs.cells))
+        over = np.exp(-log_alone)
+        return same * over, moved * over, slope
+
+    def log_relative(
+        self, pairs: CellPairs, k: int, elapsed: Array | None, log_alone: Array
+    ) -> Array:
+        """Return log {s^k·[a = b]/g + (1 − s^k)·[n·K/g + 1 − n]}: other spots are drawn from g."""
+        same, moved, _ = self._relative(pairs, log_alone)
+        kept = self.stays**k
+        logs = np.log(kept * same + (1 - kept) * (self.near * moved + 1 - self.near))
+        return np.where(pairs.place >= 0, logs, 0.0)
+
+    def slopes_relative(
+        self, pairs: CellPairs, weights: Array, elapsed: Array | None, log_alone: Array
+    ) -> Array:
+        """Return ∂/∂params of Σ weights · log_relative (3,)."""
+        same, moved, along = self._relative(pairs, log_alone)
+        known, result = pairs.place >= 0, np.zeros(3)
+        for k, w in enumerate(weights, start=1):
+            kept = self.stays**k
+            other = self.near * moved + 1 - self.near
+            share = np.where(known, w, 0.0) / (kept * same + (1 - kept) * other)
+            result += (
+                k * kept * (1 - self.stays) * float(share @ (same - other)),
+                (1 - kept) * self.near * (1 - self.near) * float(share @ (moved - 1)),
+                (1 - kept) * self.near * float(share @ (moved * along)),
+            )
+        return result
+
+    def slopes_of_alone(self, pairs: CellPairs, weights: Array, log_alone: Array) -> Array:
+        """Return Σ_k weights · ∂ log_relative / ∂ log_alone for each edge (E,)."""
+        same, moved, _ = self._relative(pairs, log_alone)
+        result = np.zeros(len(same))
+        for k, w in enumerate(weights, start=1):
+            kept = self.stays**k
+            by_g = kept * same + (1 - kept) * self.near * moved
+            result -= w * by_g / (by_g + (1 - kept) * (1 - self.near))
+        result[pairs.place < 0] = 0.0
+        return result
+
+    # Learning --------------------------------------------------------------------------------
+
+    @property
+    def params(self) -> Array:
+        """The shares that stay and that go near, as logits, and the logarithm of the reach."""
+        return np.array([logit(self.stays), logit(self.near), np.log(self.reach / self.unit)])
+
+    def with_params(self, params: Array) -> Self:
+        """Return the kernel with these parameters."""
+        stays, near = share_of(params[0]), share_of(params[1])
+        return replace(self, stays=stays, near=near, reach=float(np.exp(params[2])) * self.unit)
+
+    def start_grid(self) -> list[Array]:
+        """Return columns that are kept less and more, with near and far others."""
+        shares, reaches = (-1.0, 1.0), (-2.5, 0.0)
+        return [np.array([stays, -1.0, reach]) for stays in shares for reach in reaches]
+
+    def priors(self) -> list[Prior]:
+        """Return the Betas of the shares, and a wide log-normal of the reach."""
+        half = LogitBeta(self.prior_strength / 2, self.prior_strength / 2)
+        return [half, half, Normal(-1.0, 2.0)]
+
+    def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
+        """Return the parents' spots, or others near them or anywhere."""
+        b = self._coded(parents)[:, 0].astype(np.intp)
+        distance = _distances(self.spots, self.spots)
+        result = np.array(parents, dtype=np.float64)
+        for row in np.flatnonzero(rng.random(len(parents)) >= self.stays**k):
+            p = self.marginal
+            if rng.random() < self.near and b[row] >= 0 and len(self.spots) > 1:
+                p = np.where(distance[b[row]] > 0, np.exp(-distance[b[row]] / self.reach), 0.0)
+                p = p / p.sum() if p.sum() > 0 else self.marginal
+            result[row] = self.spots[rng.choice(len(self.spots), p=p)]
+        return result
+
+    def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
+        """Return spots drawn by their shares."""
+        return np.asarray(self.spots[rng.choice(len(self.spots), size=n, p=self.marginal)])
+
+    def quick(self, values: Array, generations: int, elapsed: float) -> Metric:
+        """Return distances in reaches: nearer spots come first, which is all that is needed."""
+        scaled = np.broadcast_to(values / self.reach, (generations, *values.shape))
+        return Metric(scaled, scaled, np.zeros(generations))
+
+    def quantities(self) -> list[Quantity]:
+        """Return the shares and the reach."""
+        return [
+            Quantity("stays", self.stays),
+            Quantity("near", self.near),
+            Quantity("reach", self.reach, "column"),
+        ]
+
+    def describe(self) -> str:
+        """Return how often a child is where its parent is, and how far others are."""
+        return (
+            f"a child is at its parent's spot with probability {self.stays:.3g}, "
+            f"else at one about {self.reach:.3g} away with probability {self.near:.3g}"
+        )
+
+
+def _distances(some: Array, others: Array) -> Array:
+    """Return the distance of each of some places to each of others (n, m)."""
+    return np.asarray(np.linalg.norm(some[:, None] - others[None], axis=-1))

@@ -15,6 +15,7 @@ from outtrees.models.columns import (
     Drift,
     GroupedDrift,
     Reversion,
+    Spots,
     Sticky,
     Substitution,
     Waiting,
@@ -169,6 +170,13 @@ def _sticky(name, target):
     )
 
 
+def _spots(name):
+    corners = np.array([[0.0, 0.0], [0.0, 1.0], [2.0, 0.5], [5.0, 5.0]])
+    column = corners[[0, 0, 1, 2, 2, 2, 0, 1, 3, 0]]
+    kernel = _started(Spots(), column, stays=0.6, near=0.7, reach=1.5)
+    return KernelCase(name, kernel, column, corners, np.ones(4), composes=False)
+
+
 def _counts(name, column):
     column = np.array(column, dtype=float)[:, None]
     points = np.arange(200.0)[:, None]
@@ -251,6 +259,7 @@ CASES = [
     _reversion("reversion-tail", *tangents(0.0, 400), tail=3.0, composes=False, long_tail=True),
     _sticky("sticky", "marginal"),
     _sticky("sticky-uniform", "uniform"),
+    _spots("spots"),
     _counts("counts", [2, 3, 2, 4, 3, 2, 3, 1, 3, 2]),
     _counts("counts-overdispersed", [0, 9, 1, 4, 12, 2, 0, 1, 3, 7]),
     _waiting(

@@ -14,6 +14,7 @@ from outtrees.models.columns import (
     EdgeWeights,
     GivenWeights,
     Lineage,
+    Spots,
     Sticky,
     Substitution,
     Waiting,
@@ -38,7 +39,13 @@ def away_from_start(lineage, values, seed=0):
         k.with_params(k.params + rng.normal(size=len(k.params)) / 3) for k in lineage.kernels
     ]
     weights = rng.dirichlet(np.full(lineage.generations, 2.0))
-    return replace(lineage, kernels=tuple(kernels), outlier_shares=shares, step_weights=weights)
+    return replace(
+        lineage,
+        kernels=tuple(kernels),
+        outlier_shares=shares,
+        step_weights=weights,
+        anywhere=rng.uniform(0.1, 0.9, len(values)),
+    )
 
 
 def table(seed, generations, dated=True, strict=True, background=True, T=8, more=()):
@@ -55,6 +62,18 @@ def table(seed, generations, dated=True, strict=True, background=True, T=8, more
         given = GivenWeights(rng.normal(size=(T, T)))
         kernels, values = [given, *kernels], [records, *values]
     return away_from_start(Lineage(kernels, generations, background), values, seed), values
+
+
+def table_of_spots(seed, generations, T=9):
+    """Return a lineage of houses and households on dates, some of one day, with gaps."""
+    rng = np.random.default_rng(seed)
+    houses = rng.normal(size=(4, 2))[rng.integers(4, size=T)]
+    households = rng.integers(5, size=(T, 1)).astype(float)
+    days = np.sort(rng.integers(0, 6, T)).astype(float)
+    houses[2], households[4] = np.nan, np.nan
+    kernels = [Spots(), Sticky(tuple("abcde")), Waiting(mean=3.0, sd=2.0, ties=True)]
+    values = [houses, households, np.column_stack([days, days, 0 * days, 0 * days])]
+    return away_from_start(Lineage(kernels, generations), values, seed), values
 
 
 def everything(T):
@@ -96,6 +115,15 @@ def test_log_beta_is_the_formula_written_out(generations, strict, background, da
     assert_formula(lineage, values)
 
 
+@pytest.mark.parametrize("generations", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_formula_of_spots_and_of_values_that_none_had_before(seed, generations):
+    lineage, values = table_of_spots(seed, generations)
+    assert lineage.contrasted == (0, 1)
+    assert_formula(lineage, values)
+    assert_formula(lineage, values, np.array([0, 1, 0, 0, 1, 0, 1, 1, 0]))
+
+
 def test_the_formula_test_can_fail():
     lineage, values = table(1, 2)
     moved = [a and a._replace(first=5 * a.first) for a in lineage.backgrounds]
@@ -131,6 +159,7 @@ def test_the_formula_with_groups_and_columns_left_out():
         kernels=tuple(lineage.kernels[c] for c in kept),
         outlier_shares=lineage.outlier_shares[kept],
         backgrounds=tuple(lineage.backgrounds[c] for c in kept),
+        anywhere=lineage.anywhere[kept],
     )
     some = [values[c] for c in kept]
     child, parent = everything(8)
@@ -208,6 +237,30 @@ def test_slopes_are_differences(generations, dated):
         for wrong in (found * 1.001, lineage.slopes(pairs, abs(weights), background)):
             with pytest.raises(AssertionError):
                 assert_near(wrong, right, tol=2e-6)
+
+
+@pytest.mark.parametrize("generations", [1, 2])
+def test_slopes_of_spots_are_differences(generations):
+    lineage, values = table_of_spots(5, generations)
+    pairs = lineage.pairs(values, values, *everything(9))
+    background = compared(lineage, values)
+    weights = signed_weights(lineage, pairs, background, 1)
+
+    def value(params):
+        moved = lineage.with_params(params)
+        links = moved.log_links(pairs, compared(moved, values))
+        return float(weights[weights != 0] @ links[weights != 0])
+
+    assert_slopes_agree(lineage.slopes(pairs, weights, background), value, lineage.params, tol=2e-6)
+    rows = np.array([1, 3, 8])
+    assert_slopes_agree(
+        lineage.slopes_of_background(background, rows),
+        lambda p: sum(
+            float(compared(lineage.with_params(p), values).log_alone[c][rows].sum())
+            for c in lineage.contrasted
+        ),
+        lineage.params,
+    )
 
 
 def test_slopes_of_some_columns_and_of_those_compared_are_differences():
@@ -322,7 +375,7 @@ def test_a_background_predicts_cells_from_those_before():
     np.testing.assert_allclose(first[0], found[0][early], rtol=1e-9)
     # A mean log-density that a mixture of the five towns has itself, but for what is learned.
     truth = np.exp(-0.5 * ((place[:, None] - towns) ** 2).sum(axis=2)).mean(axis=1) / (2 * np.pi)
-    told = found[0] + found[1]
+    told = found[1]
     assert told[60:].mean() > np.log(truth[60:]).mean() - 0.5
 
 

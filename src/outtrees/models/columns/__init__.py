@@ -10,7 +10,7 @@ from outtrees.models.columns.transmission import Transmission, TransmittedSequen
 from outtrees.models.columns.waiting import Waiting
 from outtrees.models.count import Counts
 from outtrees.models.normal import Reversion
-from outtrees.models.place import Drift, GroupedDrift
+from outtrees.models.place import Drift, GroupedDrift, Spots
 
 __all__ = [
     "ColumnKernel",
@@ -24,6 +24,7 @@ __all__ = [
     "Lineage",
     "LineagePairs",
     "Reversion",
+    "Spots",
     "Sticky",
     "Substitution",
     "Transmission",

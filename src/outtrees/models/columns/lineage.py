@@ -24,6 +24,9 @@ _CELLS_OF_AN_EDGE = 4
 # cells of others are wrong now and then.
 _OUTLIERS_CONTRASTED, _OUTLIERS = LogitBeta(0.3, 1.7), LogitBeta(0.2, 99.8)
 _FIRST_CONTRASTED, _FIRST = 0.2, 0.002  # shares of outliers with which a fit starts
+# Which share of the cells that do not follow a parent come from anywhere, and not from where the
+# cells before were: beforehand, and at first.
+_ANYWHERE, _FIRST_ANYWHERE = LogitBeta(0.5, 0.5), 0.5
 _LARGEST_LOG = 600.0  # its exponential, times a few records, is a double
 # Cells that follow no earlier one: their share, and how many records begin with such cells.
 _ALWAYS, _FIRST_FEW = (0.003, 0.03, 0.1, 0.2, 0.4, 0.97), (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -60,6 +63,18 @@ class Earlier(NamedTuple):
     met: Any = 1.0  # (E',), the ratio of their contacts, if any are known
 
 
+class Anywhere(NamedTuple):
+    """The density h of cells that follow none before, relative to a scale."""
+
+    log_scale: Array  # (n,)
+    ratio: Array  # (n,)
+
+    @property
+    def log_density(self) -> Array:
+        """log h (n,)."""
+        return np.asarray(self.log_scale + np.log(self.ratio))
+
+
 class Alone(NamedTuple):
     """The density of a contrasted column without a parent, beside the records before.
 
@@ -74,19 +89,24 @@ class Alone(NamedTuple):
         """Return the share of cells that follow none of so many earlier ones (n,)."""
         return self.always + (1 - self.always) * self.first / (self.first + number)
 
-    def log_density(self, log_base: Array, near: Array, number: Array) -> Array:
-        """Return log ĝ (n,) by the log-density of any cell and the mean about earlier ones."""
+    def log_density(self, base: Anywhere, near: Array, number: Array) -> Array:
+        """Return log ĝ (n,) by the density of any cell and the mean about earlier ones."""
         new = self.new(number)
-        return log_base + np.log(new + (1 - new) * near)
+        return np.asarray(base.log_scale + np.log(new * base.ratio + (1 - new) * near))
 
 
 class Background(NamedTuple):
     """Densities without a parent, for the present parameters."""
 
     log_alone: tuple[Array, ...]  # (n,) for each column
-    relative: tuple[bool, ...]  # whether only likeness beyond it counts
+    # ∂ log_alone / ∂ logit a_c (n,), of the columns of which only likeness beyond it counts
+    slopes: tuple[Array | None, ...]
     # What was computed already, by list, stretch, column and links.
     known: dict[tuple[int, int, int, int], Any] | None
+
+    def is_relative(self, c: int) -> bool:
+        """Return whether only likeness beyond the density without a parent counts in column c."""
+        return self.slopes[c] is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +125,7 @@ class Lineage:
     beforehand (`with_backgrounds`),
 
         ĝ_c(x_u) = b_c h_c(x_u) + (1 − b_c) mean_w h_c(x_u | x_w),
-        g_c(x_u) = [h_c(x_u) + ĝ_c(x_u)] / 2    and the weight of an edge is
+        g_c(x_u) = a_c h_c(x_u) + (1 − a_c) ĝ_c(x_u)    and the weight of an edge is
         Σ_k w_k f_k(u, v) q_k(u, v) / Π_c g_c(x_u),
 
     f_k being the waiting time's probability. ĝ_c predicts a cell from all cells before it, as
@@ -114,7 +134,9 @@ class Lineage:
     Π_u ĝ_c(x_u) is a probability of the whole column, as that of any tree is, and the two can be
     compared. (With the cells after u, ĝ_c would see the children of u, and be preferred to the
     truth.) What a column gains is counted against it. The share b_c of new cells falls with the
-    number of w. Cells of roots and outliers come from ĝ_c or from anywhere, with equal chances.
+    number of w. Cells of roots and outliers come from anywhere (h_c) with a learned chance a_c,
+    else as ĝ_c predicts them: where households are repeated because of descent alone, whoever was
+    not infected at home brings a new household, and a_c is near 1.
 
     Sequences, contacts and given weights are not contrasted in this way; where contacts are known,
     w counts by their ratio r(u, w) in the mean, so that likeness counts beyond that to all who met
@@ -141,6 +163,7 @@ class Lineage:
     outlier_shares: Any = field(default=None, repr=False)  # (C,), ε; 1: the column is left out
     exponents: Any = field(default=None, repr=False)  # (C,), λ; None: 1 for all
     backgrounds: Any = field(default=None, repr=False)  # (C,) of `Alone`, or None
+    anywhere: Any = field(default=None, repr=False)  # (C,), a
 
     def start(self, values: Sequence[Array]) -> Self:
         """Return the lineage with starting parameters for columns of cells (T, D_c)."""
@@ -163,6 +186,7 @@ class Lineage:
             outlier_shares=shares,
             exponents=None,
             backgrounds=None,
+            anywhere=np.full(len(kernels), _FIRST_ANYWHERE),
         )
 
     def _has_background(self, kernel: ColumnKernel) -> bool:
@@ -253,30 +277,38 @@ class Lineage:
         for columns × links × edges.
         """
         given = backgrounds or {}
-        columns = enumerate(zip(self.kernels, values, strict=True))
-        alone = tuple(
-            given[c][0] if c in given else kernel.log_alone(x) for c, (kernel, x) in columns
-        )
-        relative = tuple(c in given for c in range(len(self.kernels)))
-        return Background(alone, relative, {} if remember else None)
+        logs: list[Array] = []
+        slopes: list[Array | None] = []
+        for c, (kernel, x) in enumerate(zip(self.kernels, values, strict=True)):
+            if c not in given:
+                logs.append(kernel.log_alone(x))
+                slopes.append(None)
+                continue
+            base, predicted = given[c]
+            log_g = self.log_mixed(c, base, predicted)
+            a = self.anywhere[c]
+            logs.append(log_g)
+            slopes.append(a * (1 - a) * (np.exp(base - log_g) - np.exp(predicted - log_g)))
+        return Background(tuple(logs), tuple(slopes), {} if remember else None)
+
+    def log_mixed(self, c: int, log_base: Array, log_predicted: Array) -> Array:
+        """Return log g_c (n,) by log h_c and log ĝ_c."""
+        a = self.anywhere[c]
+        return np.logaddexp(np.log(a) + log_base, np.log1p(-a) + log_predicted)
 
     def log_backgrounds(
         self, values: Sequence[Array], earlier: Earlier
     ) -> dict[int, tuple[Array, Array]]:
-        """Return log g_c, and how much less it is than log ĝ_c (n,) each, of contrasted columns.
-
-        No parameter that is learned changes them.
-        """
+        """Return log h_c and log ĝ_c (n,) of contrasted columns; no parameter changes them."""
         found = {}
         earlier = self._by_contacts(earlier, self.backgrounds)
         for c in self.contrasted:
             alone = self.backgrounds[c]
             if alone is None:  # left out when backgrounds were chosen
                 continue
-            base = alone.kernel.log_base(values[c])
-            log_g = alone.log_density(base, *self._near(earlier, c, alone.kernel, base))
-            either = np.logaddexp(base, log_g) - np.log(2.0)
-            found[c] = either, log_g - either
+            base = self._base(values, earlier, c, alone.kernel)
+            near = self._near(earlier, c, alone.kernel, base)
+            found[c] = base.log_density, alone.log_density(base, *near)
         return found
 
     def with_backgrounds(self, values: Sequence[Array], earlier: Earlier) -> Self:
@@ -336,9 +368,9 @@ class Lineage:
     ) -> tuple[float, Alone]:
         """Return how well a kernel predicts the cells, and the background it does so with."""
         rows = np.unique(earlier.pairs.child)
-        base = kernel.log_base(values[c])
+        base = self._base(values, earlier, c, kernel)
         near, number = self._near(earlier, c, kernel, base)
-        base, near, number = base[rows], near[rows], number[rows]
+        base, near, number = Anywhere(*(x[rows] for x in base)), near[rows], number[rows]
         tried = [Alone(kernel, *shares) for shares in product(_ALWAYS, _FIRST_FEW)]
         logs = [float(alone.log_density(base, near, number).sum()) for alone in tried]
         best = int(np.argmax(logs))
@@ -349,13 +381,13 @@ class Lineage:
     ) -> ColumnKernel:
         """Return the background's kernel with the parameters that predict the cells best."""
         child = earlier.pairs.child
-        base = alone.kernel.log_base(values[c])
+        base = self._base(values, earlier, c, alone.kernel)
 
         def loss(params: Array) -> tuple[float, Array]:
             kernel = alone.kernel.with_params(params)
             near, number = self._near(earlier, c, kernel, base)
             new = alone.new(number)
-            total = new + (1 - new) * near
+            total = new * base.ratio + (1 - new) * near
             known = self._known(earlier, c, kernel, earlier.met)
             slopes = kernel.prior_slopes()
             for stretch in earlier.pairs.stretches:
@@ -372,12 +404,29 @@ class Lineage:
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         return alone.kernel.with_params(found.x)
 
+    @staticmethod
+    def _base(values: Sequence[Array], earlier: Earlier, c: int, kernel: ColumnKernel) -> Anywhere:
+        """Return the density of cells that follow none before."""
+        n = len(values[c])
+        ratio = kernel.new_cells(
+            n,
+            [
+                (
+                    stretch.columns[c],
+                    earlier.pairs.child[stretch.rows],
+                    earlier.weight[stretch.rows],
+                )
+                for stretch in earlier.pairs.stretches
+            ],
+        )
+        return Anywhere(kernel.log_base(values[c]), np.broadcast_to(ratio, n))
+
     def _ratio(
-        self, earlier: Earlier, stretch: Stretch, c: int, kernel: ColumnKernel, base: Array
+        self, earlier: Earlier, stretch: Stretch, c: int, kernel: ColumnKernel, base: Anywhere
     ) -> Array:
-        """Return h(x_u | x_w) / h(x_u) of each pair, times its weight; 0 of unknown w."""
+        """Return h(x_u | x_w) of each pair over the scale, times its weight; 0 of unknown w."""
         pairs, here = stretch.columns[c], earlier.pairs.child[stretch.rows]
-        logs = kernel.log_steps(pairs, 1, stretch.elapsed) - base[here]
+        logs = kernel.log_steps(pairs, 1, stretch.elapsed) - base.log_scale[here]
         ratio = np.exp(np.minimum(logs, _LARGEST_LOG))
         ratio *= (earlier.weight * earlier.met)[stretch.rows]
         ratio[kernel.unknown_parents(pairs)] = 0.0
@@ -391,17 +440,18 @@ class Lineage:
         return np.bincount(pairs.child, weights, minlength=len(pairs.children[0])).astype(float)
 
     def _near(
-        self, earlier: Earlier, c: int, kernel: ColumnKernel, base: Array
+        self, earlier: Earlier, c: int, kernel: ColumnKernel, base: Anywhere
     ) -> tuple[Array, Array]:
-        """Return the mean of h(x_u | x_w) / h(x_u) over known w before u, and their number (n,).
+        """Return the mean of h(x_u | x_w) over known w before u, and their number (n,).
 
-        Those whom u met count by the ratio of contacts.
+        In units of the scale. Those whom u met count by the ratio of contacts.
         """
-        near = np.zeros(len(base))
+        n = len(base.log_scale)
+        near = np.zeros(n)
         for stretch in earlier.pairs.stretches:
             here = earlier.pairs.child[stretch.rows]
             ratio = self._ratio(earlier, stretch, c, kernel, base)
-            near += np.bincount(here, ratio, minlength=len(base))
+            near += np.bincount(here, ratio, minlength=n)
         number = self._known(earlier, c, kernel, 1.0)
         total = number if np.isscalar(earlier.met) else self._known(earlier, c, kernel, earlier.met)
         return np.where(total > 0, near / np.maximum(total, 1e-300), 1.0), number
@@ -416,7 +466,7 @@ class Lineage:
     ) -> Array:
         """Return log p_c(child | parent) at k links (n,), less log g_c where that is relative."""
         kernel = self.kernels[c]
-        if not background.relative[c]:
+        if not background.is_relative(c):
             return kernel.log_steps(stretch.columns[c], k, stretch.elapsed)
         alone = background.log_alone[c][pairs.child[stretch.rows]]
         follows = kernel.log_relative(stretch.columns[c], k, stretch.elapsed, alone)
@@ -446,7 +496,7 @@ class Lineage:
         follows = self.log_steps(pairs, stretch, background, c, k)
         if share == 0:
             return np.ones_like(follows), follows
-        if not background.relative[c]:
+        if not background.is_relative(c):
             alone = background.log_alone[c][pairs.child[stretch.rows]]
             follows = follows + np.log1p(-share)
             either = np.logaddexp(follows, alone + np.log(share))
@@ -528,10 +578,22 @@ class Lineage:
 
     @property
     def params(self) -> Array:
-        """All that is learned, without constraints: kernels, outlier shares, weights of links."""
-        shares = [logit(self.outlier_shares[c]) for c in self._shared]
+        """All that is learned, without constraints: kernels, shares, weights of links."""
         links = self.log_step_weights[1:] - self.log_step_weights[0]
-        return np.concatenate([*(self.kernels[c].params for c in self.used), shares, links])
+        return np.concatenate(
+            [*(self.kernels[c].params for c in self.used), self._share_params, links]
+        )
+
+    @property
+    def _share_params(self) -> Array:
+        """The shares of outliers and of cells from anywhere that are learned, as logits."""
+        outliers = [logit(self.outlier_shares[c]) for c in self._shared]
+        return np.array([*outliers, *(logit(self.anywhere[c]) for c in self._mixed)])
+
+    @property
+    def _mixed(self) -> list[int]:
+        """The columns whose share of cells from anywhere is learned."""
+        return [] if self.backgrounds is None else list(self.contrasted)
 
     @property
     def _shared(self) -> list[int]:
@@ -541,21 +603,25 @@ class Lineage:
     def with_params(self, params: Array) -> Self:
         """Return the lineage with these parameters."""
         sizes = [len(self.kernels[c].params) for c in self.used]
-        *parts, own_shares, links = np.split(
-            np.asarray(params, dtype=np.float64), np.cumsum([*sizes, len(self._shared)])
+        *parts, own_shares, mixed, links = np.split(
+            np.asarray(params, dtype=np.float64),
+            np.cumsum([*sizes, len(self._shared), len(self._mixed)]),
         )
         kernels, shares = list(self.kernels), np.array(self.outlier_shares, dtype=np.float64)
+        anywhere = np.array(self.anywhere, dtype=np.float64)
         for c, part in zip(self.used, parts, strict=True):
             kernels[c] = kernels[c].with_params(part)
         for c in self.used:
             if kernels[c].follows_dates:
                 kernels[c] = kernels[c].following(kernels[self._owner(c)])
         shares[self._shared] = [share_of(value) for value in own_shares]
+        anywhere[self._mixed] = [share_of(value) for value in mixed]
         logs = np.array([0.0, *links])
         return replace(
             self,
             kernels=tuple(kernels),
             outlier_shares=shares,
+            anywhere=anywhere,
             step_weights=np.exp(logs - logsumexp(logs)),
         )
 
@@ -572,7 +638,7 @@ class Lineage:
         """
         chosen = self.used if columns is None else columns
         kernels = {c: np.zeros(len(self.kernels[c].params)) for c in self.used}
-        shares = np.zeros(len(self.kernels))
+        shares, anywhere = np.zeros(len(self.kernels)), np.zeros(len(self.kernels))
         K, n = self.generations, len(pairs.children[0])
         for c in chosen:
             kernel, alone = self.kernels[c], np.zeros(n)
@@ -585,18 +651,33 @@ class Lineage:
                 if self.outlier_shares[c] > 0:
                     total = float(here.sum())
                     shares[c] += total - float(follow.sum()) - self.outlier_shares[c] * total
-                if background.relative[c]:
+                slope = background.slopes[c]
+                if slope is not None:
                     follow[:, kernel.unknown_parents(cells)] = 0.0
+                    log_g = background.log_alone[c][child]
                     kernels[self._owner(c)] += kernel.slopes_relative(
-                        cells, follow, stretch.elapsed, background.log_alone[c][child]
+                        cells, follow, stretch.elapsed, log_g
                     )
+                    by_g = kernel.slopes_of_alone(cells, follow, log_g)
+                    anywhere[c] += float(by_g @ slope[child])
                     continue
                 kernels[self._owner(c)] += kernel.slopes(cells, follow, stretch.elapsed)
                 alone += np.bincount(child, (here - follow).sum(axis=0), minlength=n)
-            if not background.relative[c]:
+            if not background.is_relative(c):
                 kernels[self._owner(c)] += kernel.slopes_alone(pairs.children[c], alone)
         rest = np.zeros(self.generations - 1)
-        return np.concatenate([*kernels.values(), shares[self._shared], rest])
+        own = shares[self._shared], anywhere[self._mixed]
+        return np.concatenate([*kernels.values(), *own, rest])
+
+    def slopes_of_background(self, background: Background, rows: Any) -> Array:
+        """Return ∂/∂params of Σ log g_c over these records and contrasted columns (P,)."""
+        result = np.zeros(len(self.params))
+        first = len(result) - (self.generations - 1) - len(self._mixed)
+        for i, c in enumerate(self._mixed):
+            slope = background.slopes[c]
+            if slope is not None:
+                result[first + i] = float(slope[rows].sum())
+        return result
 
     def slopes_of_roots(self, values: Sequence[Array], weights: Array) -> Array:
         """Return ∂/∂params of Σ weights · log_root (P,); weights (n,)."""
@@ -628,9 +709,8 @@ class Lineage:
 
     def log_prior(self) -> float:
         """Return the log prior density of all parameters."""
-        shares = [logit(self.outlier_shares[c]) for c in self._shared]
-        pairs = zip(self._outlier_priors, shares, strict=True)
-        value = sum(prior.log_density(x) for prior, x in pairs)
+        pairs = zip(self._share_priors, self._share_params, strict=True)
+        value = sum(prior.log_density(float(x)) for prior, x in pairs)
         if self.generations > 1:
             value += log_dirichlet(self.log_step_weights, self._link_prior)
         return float(value + sum(self.kernels[c].log_prior() for c in self.used))
@@ -645,13 +725,14 @@ class Lineage:
                 result += [None] * len(kernel.params)
             else:
                 result += kernel.priors()
-        return [*result, *self._outlier_priors, *[None] * (self.generations - 1)]
+        return [*result, *self._share_priors, *[None] * (self.generations - 1)]
 
     @property
-    def _outlier_priors(self) -> list[LogitBeta]:
-        """Those of the columns whose share of outliers is learned."""
+    def _share_priors(self) -> list[LogitBeta]:
+        """Those of `_share_params`."""
         contrasted = self.contrasted
-        return [_OUTLIERS_CONTRASTED if c in contrasted else _OUTLIERS for c in self._shared]
+        outliers = [_OUTLIERS_CONTRASTED if c in contrasted else _OUTLIERS for c in self._shared]
+        return [*outliers, *[_ANYWHERE] * len(self._mixed)]
 
     @property
     def _link_prior(self) -> Array:
@@ -661,14 +742,14 @@ class Lineage:
 
     def prior_slopes(self) -> Array:
         """Return ∂/∂params of `log_prior` (P,)."""
-        shares = [logit(self.outlier_shares[c]) for c in self._shared]
+        shares = self._share_params
         result = self.slopes_of_links(self._link_prior)
         n = sum(len(self.kernels[c].params) for c in self.used)
         result[:n] += np.concatenate(
             [np.empty(0), *(self.kernels[c].prior_slopes() for c in self.used)]
         )
-        pairs = zip(self._outlier_priors, shares, strict=True)
-        result[n : n + len(shares)] += [prior.slope(x) for prior, x in pairs]
+        pairs = zip(self._share_priors, shares, strict=True)
+        result[n : n + len(shares)] += [prior.slope(float(x)) for prior, x in pairs]
         return result
 
     def quantities(self) -> list[tuple[int | None, Quantity]]:
@@ -678,6 +759,8 @@ class Lineage:
             result += [(c, quantity) for quantity in self.kernels[c].quantities()]
             if c in self._shared:
                 result.append((c, Quantity("outliers", float(self.outlier_shares[c]))))
+            if c in self._mixed:
+                result.append((c, Quantity("from anywhere", float(self.anywhere[c]))))
         for k, weight in enumerate(self.step_weights, start=1):
             if self.generations > 1:
                 result.append((None, Quantity(f"{k} links", float(weight))))
