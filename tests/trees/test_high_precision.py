@@ -243,7 +243,6 @@ def test_large_panels(monkeypatch):
     weights = check(*random_weights(np.random.default_rng(7), 300, 2.0))
     small = elimination.eliminate(weights, 3)
     monkeypatch.setattr(elimination, "_LARGE", 300)
-    monkeypatch.setattr(elimination, "_KEPT", 200)
     large = elimination.eliminate(weights, 3)
     assert [p.hi - p.lo for p in large.panels] == [96, 96, 96, 12]
     assert [p.hi - p.lo for p in small.panels] == [48, 48, 48, 48, 48, 48, 12]

@@ -43,8 +43,6 @@ from outtrees.trees.weights import Floats, Ints, Weights, anchored_order
 # and panels in groups of four, which take from all before them in two large products. Large
 # problems have wider ones: their products share out better between threads.
 _PANEL, _LARGE_PANEL, _LARGE = 48, 96, 800
-# Up to so many nodes, the scaled weights are kept: 4 MB are cheaper than exponentials taken twice.
-_KEPT = 700
 _PANELS_IN_GROUP = 4
 # Fewer nodes are done in NumPy before numba is loaded.
 _FEW = 8
@@ -75,7 +73,6 @@ class Elimination:
     root_shift: float  # log of what the scaled root weights were divided by
     rho: Floats  # (n,) scaled root weights
     factors: Floats  # (n, n): U above the diagonal, P below; the diagonal is never read
-    kept: Floats | None  # (n, n) the scaled weights in the caller's order, of few nodes
     s: Floats  # (n,) pivots; s_0 = 1 stands for the node that stays
     panels: list[_Panel]
     x: Floats  # (n,) Z_r / Z_0 in scaled weights
@@ -107,8 +104,7 @@ class Elimination:
         edge = _derivatives(self)
         _swap(edge, self.order)
         for rows in _chunks(len(edge)):
-            beta = _scaled_beta(self.weights, rows) if self.kept is None else self.kept[rows]
-            edge[rows] *= beta
+            edge[rows] *= _scaled_beta(self.weights, rows)
             settled(edge[rows], len(edge))
         root = (self.rho * self.x / self.rho_0)[self.order]
         return edge, root
@@ -157,7 +153,6 @@ def eliminate(weights: Weights, anchor: int) -> Elimination | None:
     factors = np.empty_like(weights.log_beta)
     for rows in _chunks(weights.n):
         _scaled_beta(weights, rows, out=factors[rows])
-    kept = factors.copy() if weights.n <= _KEPT else None
     _swap(factors, order)
     log_rho = weights.log_root - log_scale
     root_shift = float(log_rho.max())
@@ -172,7 +167,7 @@ def eliminate(weights: Weights, anchor: int) -> Elimination | None:
         return None
     x, y, time, rho_0 = solved
     return Elimination(
-        weights, order, log_scale, root_shift, rho, factors, kept, s, panels, x, y, time, rho_0
+        weights, order, log_scale, root_shift, rho, factors, s, panels, x, y, time, rho_0
     )
 
 
@@ -293,18 +288,17 @@ def _derivatives(e: Elimination) -> Floats:
     for panel in reversed(e.panels):
         lo, hi = panel.lo, panel.hi
         first, last = panel.group
-        if lo == first:  # what the whole group takes from all before it
-            group_into = M[:first, :first] @ q[first:last, :first].T
-            group_flow = q[:first, first:last].T @ M[:first, :first]
+        if lo == first:  # what the whole group takes from all before it waits where M will be
+            np.matmul(M[:first, :first], q[first:last, :first].T, out=M[:first, first:last])
+            np.matmul(q[:first, first:last].T, M[:first, :first], out=M[first:last, :first])
         P, U = q[lo:hi, :lo], q[:lo, lo:hi]
         into, flow = np.empty((lo, hi - lo)), np.empty((hi - lo, lo))
-        own = slice(lo - first, hi - first)
         np.matmul(M[:first, first:lo], P[:, first:].T, out=into[:first])
         np.matmul(M[first:lo, :lo], P.T, out=into[first:])
         np.matmul(U[first:].T, M[first:lo, :first], out=flow[:, :first])
         np.matmul(U.T, M[:lo, first:lo], out=flow[:, first:])
-        into[:first] += group_into[:, own]
-        flow[:, :first] += group_flow[own]
+        into[:first] += M[:first, lo:hi]
+        flow[:, :first] += M[lo:hi, :first]
         flow_P = U.T @ into
         U_M = (flow_P + np.outer(e.x[:lo] @ U, e.y[lo:hi])) @ panel.inv_ip.T
         into += e.x[:lo, None] * e.y[lo:hi]
