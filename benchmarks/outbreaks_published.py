@@ -10,9 +10,10 @@ Outbreaks that Specht et al. 2025 (doi 10.1101/2025.03.02.25323192) simulated: s
 genomes of 50 people, half of all cases unsampled. They are read from ../shared/data/ancestry and
 are not part of this repository. Rows: generation time and delay given (the simulator's usual 5 ± √5
 days, although one value differs in most outbreaks), everything learned, and the waiting-time model
-that knows neither. "Right" counts children whose infector was sampled; "promised" is the sum of
-the supports of their best parents; "log-score" the mean log-support of the infector. The last
-columns are all 50 children, with the nearest sampled ancestor (or none) as the truth.
+that knows neither. "Right" counts children whose infector was sampled, and the likeliest infector
+among the samples; "promised" is the sum of its probabilities given that one of them infected the
+child; "log-score" the mean logarithm of the infector's. The last columns are all 50 children, with
+the nearest sampled ancestor (or none) as the truth, and supports as they are.
 """
 
 from __future__ import annotations
@@ -161,21 +162,34 @@ def fitted(outbreak: Outbreak, options: dict[str, Any]) -> tuple[Ancestry, np.nd
     return found, support
 
 
+def infectors(found: Ancestry, support: np.ndarray) -> np.ndarray:
+    """Return the chances of all samples as infectors, given that one of them is it (T, T)."""
+    T = len(support)
+    direct = support[:, :T].copy()
+    if found._is_transmission:
+        place = {name: row for row, name in enumerate(found.table_.ids)}
+        links = found.spread(0.0).links
+        ends = [[place[name] for name in links[end]] for end in ("child", "parent")]
+        direct[ends[0], ends[1]] = links["direct"]
+    return direct / np.maximum(direct.sum(axis=1, keepdims=True), 1e-300)
+
+
 def scores(outbreak: Outbreak, options: dict[str, Any]) -> np.ndarray:
     """Return right, children, promised, log-score, right and promised of all, seconds."""
     begin = time.process_time()
-    _, support = fitted(outbreak, options)
+    found, support = fitted(outbreak, options)
     seconds, T = time.process_time() - begin, len(outbreak.infector)
     best, top = support.argmax(axis=1), support.max(axis=1)
     direct = np.flatnonzero(outbreak.infector >= 0)
     truth = outbreak.infector[direct]
+    chance = infectors(found, support)[direct]
     nearest = np.where(outbreak.ancestor >= 0, outbreak.ancestor, T)
     return np.array(
         [
-            (best[direct] == truth).sum(),
+            (chance.argmax(axis=1) == truth).sum(),
             len(direct),
-            top[direct].sum(),
-            np.log(np.maximum(support[direct, truth], 1e-9)).sum(),
+            chance.max(axis=1).sum(),
+            np.log(np.maximum(chance[np.arange(len(direct)), truth], 1e-4)).sum(),
             (best == nearest).sum(),
             top.sum(),
             seconds,

@@ -81,12 +81,36 @@ def test_tables_have_all_records_and_agree_with_the_supports():
         assert mean <= high or mean < 0.05  # a child with less than 2.5 % is above the interval
 
 
+@pytest.mark.parametrize("parameters", ["auto", "fitted"])
+def test_infection_by_the_parent_itself_is_part_of_its_support(parameters):
+    links = fitted(**GIVEN, parameters=parameters).spread(0.05).links
+    rows = zip(links["support"], links["direct"], links["unsampled"], strict=True)
+    for support, direct, unsampled in rows:
+        assert 0 <= direct <= support + 1e-12
+        # Somebody is between with the rest of the support, one person at least.
+        assert unsampled >= 1 - direct / support - 1e-9
+
+
+def test_drawn_parameters_lie_in_their_intervals_and_given_ones_stay():
+    table = fitted(**GIVEN).spread().parameters
+    rows = {name: i for i, name in enumerate(table["parameter"])}
+    for name, value in GIVEN.items():
+        i = rows[name]
+        assert table["given"][i]
+        assert table["lower"][i] == table["upper"][i] == pytest.approx(value)
+        assert table["error"][i] == 0
+    for name in ("sampled", "substitution_rate", "reproduction_number", "dispersion"):
+        i = rows[name]
+        assert 0 < table["lower"][i] < table["estimate"][i] < table["upper"][i]
+        assert table["error"][i] > 0
+
+
 def test_nobody_is_unsampled_where_all_are_sampled():
     assert set(fitted(**GIVEN, sampled=1.0).spread().links["unsampled"]) == {0.0}
 
 
 def test_errors_are_those_of_second_differences_and_given_parameters_have_none():
-    found = fitted(**GIVEN)
+    found = fitted(**GIVEN, parameters="fitted")
     table = found.spread().parameters
     rows = {name: i for i, name in enumerate(table["parameter"])}
     assert table["error"][rows["delay_mean"]] == 0
@@ -130,7 +154,7 @@ def test_other_models_have_no_spread():
 def test_parents_with_little_support_leave_the_law_of_delays(monkeypatch):
     """Where no parent is looked at one by one, nothing but the delay is known of an infection."""
     monkeypatch.setattr("outtrees.ancestry.spread._LEAST", 2.0)
-    found = fitted(**GIVEN, sampled=1.0).fitted
+    found = fitted(**GIVEN, sampled=1.0, parameters="fitted").fitted
     dates = found.lineage.dates
     kernel = found.lineage.kernels[dates]
     _, infections = _links_and_infections(found, kernel, dates, 2.0)

@@ -58,6 +58,7 @@ from outtrees.ancestry.model_choice import (
     transmission_options,
 )
 from outtrees.ancestry.nearest import transmission_of
+from outtrees.ancestry.outbreak import is_whole
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.spread import Spread, spread_of
 from outtrees.candidates import Constraints, constraints
@@ -455,6 +456,9 @@ class Ancestry(BaseEstimator):
             self.limited_exponents_: dict[int, Array] = {}
             self._posterior: Posterior | None = None
             _ = self.fitted.best_trees.log_z
+            if self.fitted.whole:
+                self._say("transmission trees")
+                _ = self.fitted.trees.edge_marginals
         except NoSpanningTreeError as error:
             raise named(error, self.table_.ids) from error
         main = fit.readings[0]
@@ -519,9 +523,16 @@ class Ancestry(BaseEstimator):
 
     def _integrates(self, fit: learning.TableFit) -> bool:
         """Return whether parameters are integrated out."""
+        if self._is_whole(fit.readings[0].lineage):  # by the same chains as trees and dates
+            return False
         if self.parameters != "auto":
             return self.parameters == "integrated"
         return is_small(len(self.table_), len(self.edges_.child), fit.readings[0].lineage)
+
+    def _is_whole(self, lineage: Lineage) -> bool:
+        """Return whether trees, dates and parameters of an outbreak are drawn together."""
+        groups = self.edges_.groups
+        return self.parameters != "fitted" and is_whole(lineage, len(self.table_), groups)
 
     def _seed(self) -> int:
         """Return the seed of draws of parameters."""
@@ -643,6 +654,7 @@ class Ancestry(BaseEstimator):
                 tuple(self.readings_),
                 self.edges_,
                 self._roots,
+                self._is_whole(self.readings_[0].lineage),
             )
         return kept
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from outtrees.ancestry.learning import Problem, Reading, Roots, TableFit, problem_of, waiting_means
+from outtrees.ancestry.outbreak import Outbreak
 from outtrees.ancestry.posterior import Member, Posterior
 from outtrees.candidates.edges import Constraints
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
@@ -190,7 +191,7 @@ def _spread_of_waits(fit: TableFit) -> float:
 
 def is_integrated(posterior: Posterior) -> bool:
     """Return whether answers average over draws of the parameters."""
-    return any(reading.draws is not None for reading in posterior.readings)
+    return posterior.whole or any(reading.draws is not None for reading in posterior.readings)
 
 
 def draws_table(posterior: Posterior) -> Table:
@@ -198,6 +199,11 @@ def draws_table(posterior: Posterior) -> Table:
 
     Parameters are named "column: name (unit)". One that a reading does not learn is NaN there.
     """
+    if isinstance(posterior.trees, Outbreak):
+        values = posterior.trees.values()
+        n = len(posterior.trees.draws.value)
+        start: dict[str, list[Any]] = {"reading": [1] * n, "weight": [1 / n] * n}
+        return Table(start | {name: cells.tolist() for name, cells in values.items()})
     rows = [_quantities(posterior, member) for member in posterior.members]
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns: dict[str, list[Any]] = {
@@ -247,13 +253,19 @@ def posterior_sentences(posterior: Posterior) -> list[str]:
     """Return whether parameters are integrated out, how well that went, and their intervals."""
     if not is_integrated(posterior):
         return ["supports take the fitted parameters for granted."]
+    table = intervals_table(posterior, 0.95)
+    rows = zip(table["parameter"], table["lower"], table["upper"], strict=True)
+    ranges = ", ".join(f"{name} {low:.3g} to {high:.3g}" for name, low, high in rows if low < high)
+    if isinstance(posterior.trees, Outbreak):
+        n = len(posterior.trees.draws.value)
+        return [
+            f"supports are shares of {n} transmission trees, drawn together with their dates and "
+            f"parameters; 95 % intervals: {ranges}."
+        ]
     drawn = [(r, r.draws) for r in posterior.readings if r.draws is not None]
     n = sum(len(draws.weights) for _, draws in drawn)
     effective = sum(draws.effective_draws for _, draws in drawn)
     k = max(draws.pareto_k for _, draws in drawn)
-    table = intervals_table(posterior, 0.95)
-    rows = zip(table["parameter"], table["lower"], table["upper"], strict=True)
-    ranges = ", ".join(f"{name} {low:.3g} to {high:.3g}" for name, low, high in rows)
     return [
         f"supports average over {n} draws of the parameters ({effective:.0f} effective, largest "
         f"Pareto k {k:.2f}); 95 % intervals: {ranges}."

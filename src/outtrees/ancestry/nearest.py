@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,82 @@ class Part(NamedTuple):
     weight: float
 
 
-class NearestSampled:
+class Ancestors:
+    """Nearest sampled ancestors of T records: supports of the edges that are listed.
+
+    Parameters
+    ----------
+    child, parent : arrays of shape (E,)
+        The ends of the edges, as rows of the table.
+    n_records : int
+    single : bool
+        Whether there is one root (in each group), beside which nobody descends.
+    groups : array of shape (T,), optional
+        As the trees were given them, in rows of the table.
+    """
+
+    def __init__(
+        self, child: Index, parent: Index, n_records: int, single: bool, groups: Index | None
+    ) -> None:
+        self.child, self.parent, self.n_records = child, parent, n_records
+        self._single, self._groups = single, groups
+
+    weights: Any  # (n,), of the parts of which supports are averages
+    _found: Any  # supports of edges and roots in each part (n, E + T), chances of numbers of roots
+
+    @cached_property
+    def edge_marginals(self) -> Array:
+        """The probability of each listed parent as the nearest sampled ancestor (E,)."""
+        return np.asarray(self.weights @ self._found[0][:, : len(self.child)])
+
+    @cached_property
+    def root_marginals(self) -> Array:
+        """The probability that a record has no sampled ancestor (T,)."""
+        return np.asarray(self.weights @ self._found[0][:, len(self.child) :])
+
+    @property
+    def part_supports(self) -> Array:
+        """The supports of edges and roots in each part (n, E + T)."""
+        return np.asarray(self._found[0])
+
+    def number_of_roots(self) -> Array:
+        """Return the probabilities of 0, 1, 2, … records without sampled ancestors, by draws."""
+        return np.trim_zeros(self._found[1], "b")
+
+    def sample(self, n: int = 1, random_state: RandomState = None) -> Index:
+        """Return n forests of nearest sampled ancestors (n, T)."""
+        raise NotImplementedError
+
+    def mode(self) -> Tree:
+        """Return the nearest sampled ancestors in the most probable tree."""
+        raise NotImplementedError
+
+    def given(
+        self,
+        parent: Mapping[int, int] | None = None,
+        not_parent: Iterable[tuple[int, int]] = (),
+        root: int | None = None,
+    ) -> Ancestors:
+        """Return the distribution if these records have these nearest sampled ancestors."""
+        raise NotImplementedError
+
+    def consensus(self) -> Consensus:
+        """Return the forest with the most expected right parents."""
+        edges, roots = self.edge_marginals, self.root_marginals
+        best = OutTreeDistribution.from_candidates(
+            self.child,
+            self.parent,
+            np.where(edges > 0, edges, -np.inf),
+            np.where(roots > 0, roots, -np.inf),
+            roots="single" if self._single else "any",
+            groups=self._groups,
+        ).mode()
+        right = float(roots[best.parents < 0].sum())
+        listed = np.flatnonzero(best.parents[self.child] == self.parent)
+        return Consensus(best.parents, right + float(edges[listed].sum()))
+
+
+class NearestSampled(Ancestors):
     """Nearest sampled ancestors of T records, by trees in which some descend from beside others.
 
     Of the probability of a parent, descent from it is summed exactly over all trees; what comes to
@@ -77,17 +152,11 @@ class NearestSampled:
         single: bool,
         groups: Index | None = None,
     ) -> None:
+        super().__init__(child, parent, len(order), single, groups)
         self.parts = tuple(parts)
-        self.child, self.parent = child, parent
-        self._order, self._listed, self._single = order, listed, single
-        self._groups = groups
+        self._order, self._listed = order, listed
         self._coded = np.argsort(child * len(order) + parent, kind="stable")
         self._codes = (child * len(order) + parent)[self._coded]
-
-    @property
-    def n_records(self) -> int:
-        """The number of records."""
-        return len(self._order)
 
     def _edge(self, child: Index, parent: Index) -> Index:
         """Return the places of edges in the list, −1 for those that are not in it."""
@@ -193,29 +262,10 @@ class NearestSampled:
     # Answers -------------------------------------------------------------------------------
 
     @cached_property
-    def edge_marginals(self) -> Array:
-        """The probability of each listed parent as the nearest sampled ancestor (E,)."""
-        return np.asarray(self.weights @ self._found[0][:, : len(self.child)])
-
-    @cached_property
-    def root_marginals(self) -> Array:
-        """The probability that a record has no sampled ancestor (T,)."""
-        return np.asarray(self.weights @ self._found[0][:, len(self.child) :])
-
-    @property
-    def part_supports(self) -> Array:
-        """The supports of edges and roots in each part (n, E + T)."""
-        return self._found[0]
-
-    @cached_property
     def drawn_edges(self) -> Array:
         """The probability of each edge, whether descent from a record or from beside it (E,)."""
         parts = (part.weight * self._of_rows(part.trees.edge_marginals) for part in self.parts)
         return np.asarray(sum(parts))
-
-    def number_of_roots(self) -> Array:
-        """Return the probabilities of 0, 1, 2, … records without sampled ancestors, by draws."""
-        return np.trim_zeros(self._found[1], "b")
 
     def sample(self, n: int = 1, random_state: RandomState = None) -> Index:
         """Return n forests of nearest sampled ancestors (n, T)."""
@@ -241,21 +291,6 @@ class NearestSampled:
         likelier = (chance >= 0.5).astype(float)
         found = self._resolved(parents, likelier, np.random.default_rng(0))[0]
         return Tree(found, tree.log_prob + float(logs))
-
-    def consensus(self) -> Consensus:
-        """Return the forest with the most expected right parents."""
-        edges, roots = self.edge_marginals, self.root_marginals
-        best = OutTreeDistribution.from_candidates(
-            self.child,
-            self.parent,
-            np.where(edges > 0, edges, -np.inf),
-            np.where(roots > 0, roots, -np.inf),
-            roots="single" if self._single else "any",
-            groups=self._groups,
-        ).mode()
-        right = float(roots[best.parents < 0].sum())
-        listed = np.flatnonzero(best.parents[self.child] == self.parent)
-        return Consensus(best.parents, right + float(edges[listed].sum()))
 
     def given(
         self,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from outtrees.ancestry.learning import Reading, Roots
-from outtrees.ancestry.nearest import NearestSampled, nearest_sampled, transmission_of
+from outtrees.ancestry.nearest import Ancestors, nearest_sampled, transmission_of
+from outtrees.ancestry.outbreak import outbreak_of
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
 from outtrees.models.columns.lineage import log_backgrounds
@@ -76,6 +77,7 @@ class Posterior:
     readings: tuple[Reading, ...]  # the best first
     edges: PossibleEdges  # in a possible order of dates
     roots: Roots
+    whole: bool = False  # whether trees, dates and parameters of an outbreak are drawn together
 
     @property
     def lineage(self) -> Lineage:
@@ -150,11 +152,13 @@ class Posterior:
         return tuple(result)
 
     @cached_property
-    def trees(self) -> OutTreeDistribution | OutTreeMixture | NearestSampled:
+    def trees(self) -> OutTreeDistribution | OutTreeMixture | Ancestors:
         """The distribution over trees, all readings and draws of parameters together.
 
         With the transmission model, over nearest sampled ancestors.
         """
+        if self.whole:
+            return outbreak_of(self)
         if transmission_of(self.lineage) is not None:
             return nearest_sampled(self)
         if len(self.members) == 1:
@@ -171,7 +175,7 @@ class Posterior:
     def _of_reading(self, r: int) -> tuple[Array, Array]:
         """Return weights of a reading's members (n,), and their supports of edges and roots."""
         trees = self.trees
-        if isinstance(trees, NearestSampled):
+        if isinstance(trees, Ancestors):
             return trees.weights, trees.part_supports
         if not isinstance(trees, OutTreeMixture):
             return np.ones(1), np.append(trees.edge_marginals, trees.root_marginals)[None]

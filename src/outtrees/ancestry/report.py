@@ -17,7 +17,7 @@ from outtrees._common.text import short_number
 from outtrees.ancestry.columns import DateOptions
 from outtrees.ancestry.integration import intervals_table, is_integrated
 from outtrees.ancestry.learning import waiting_means
-from outtrees.ancestry.nearest import NearestSampled
+from outtrees.ancestry.nearest import Ancestors
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.spread import Spread, children_by_date
 from outtrees.ancestry.support import best_parents, log_density, ranked_parents, readings_table
@@ -502,14 +502,14 @@ def report_data(
         intervals=intervals,
         interval_note=note,
         series=series,
-        drawn=isinstance(posterior.trees, NearestSampled),
+        drawn=isinstance(posterior.trees, Ancestors),
     )
 
 
 def _report_weights(posterior: Posterior) -> ReportWeights | None:
     """Return the weights that "what if" needs, of as many members as are worth their room."""
     T, edges, trees = len(posterior.records), posterior.edges, posterior.trees
-    if T > MAX_WHAT_IF or isinstance(trees, NearestSampled):  # whose parents no weights tell
+    if T > MAX_WHAT_IF or isinstance(trees, Ancestors):  # whose parents no weights tell
         return None
     parts = trees.parts if isinstance(trees, OutTreeMixture) else (trees,)
     chances = np.asarray(trees.weights) if isinstance(trees, OutTreeMixture) else np.ones(1)

@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 
 from outtrees.ancestry.learning import Problem
 from outtrees.ancestry.nearest import NearestSampled, transmission_edges, transmission_of
+from outtrees.ancestry.outbreak import Outbreak
 from outtrees.ancestry.posterior import Posterior
 from outtrees.inference.importance import laplace_covariance
 from outtrees.io.tables import Table
@@ -23,6 +24,8 @@ _LEAST = 0.01  # support of the parents that infection dates are averaged over
 # Of derivatives, in coordinates without constraints: wide, since sums on a grid have kinks.
 _STEP = 0.05
 _NORMAL = 1.959964  # of a 95 % interval
+_INSIDE = (0.5, 0.025, 0.975)  # median and ends of a 95 % interval
+_LINKS = ("child", "parent", "support", "direct", "unsampled")
 
 
 class Spread(NamedTuple):
@@ -30,7 +33,8 @@ class Spread(NamedTuple):
 
     parameters: Table  # parameter, estimate, error, lower, upper, given
     infections: Table  # record, sampled, infected (median), lower, upper
-    links: Table  # child, parent, support, unsampled: the expected number of people between
+    links: Table  # child, parent, support, direct: that of infection by the parent itself,
+    # unsampled: the expected number of people between
     reproduction: Table  # from, cases, children (of one case, expected), lower, upper
 
 
@@ -45,10 +49,16 @@ def spread_of(
             "the fit must have used the transmission model; it did not. State generation_mean and "
             "delay_mean, or transmission=True."
         )
-    links, infections = _links_and_infections(posterior, kernel, dates, min_support)
     calendar = posterior.records.column(posterior.names[dates]).calendar
+    trees = posterior.trees
+    if isinstance(trees, Outbreak):
+        links, infections = _drawn_links_and_infections(posterior, trees, dates, min_support)
+        parameters = _drawn_parameters(trees, kernel, calendar)
+    else:
+        links, infections = _links_and_infections(posterior, kernel, dates, min_support)
+        parameters = _parameters(posterior, kernel, dates, calendar)
     return Spread(
-        _parameters(posterior, kernel, dates, calendar),
+        parameters,
         infections,
         links,
         children_by_date(posterior, dates, calendar, n_trees, rng),
@@ -101,10 +111,12 @@ def _links_and_infections(
     which = np.flatnonzero(support >= min_support)
     which = which[np.lexsort((-support[which], posterior.edges.child[which]))]
     between = np.arange(kernel.n_links)
-    links: dict[str, list[Any]] = {"child": [], "parent": [], "support": [], "unsampled": []}
+    links: dict[str, list[Any]] = {name: [] for name in _LINKS}
     for e, left in zip(which.tolist(), _laws_of_edges(posterior, which, False), strict=True):
         child, parent = int(posterior.edges.child[e]), int(posterior.edges.parent[e])
-        row = ids[child], ids[parent], float(support[e]), float(kernel.links_of(left) @ between)
+        shares = kernel.links_of(left)
+        direct = float(support[e] * shares[0] / shares.sum())
+        row = ids[child], ids[parent], float(support[e]), direct, float(shares @ between)
         for name, cell in zip(links, row, strict=True):
             links[name].append(cell)
     # Roots, and parents with less support: no more is known than that the record was infected.
@@ -121,6 +133,33 @@ def _links_and_infections(
         cell = (below < level).sum(axis=1)
         infected = sampled - (cell + 0.5) * kernel.step
         found[name] = [_dated(infected[u], calendar) for u in range(T)]
+    return Table(links), Table(found)
+
+
+def _drawn_links_and_infections(
+    posterior: Posterior, trees: Outbreak, dates: int, min_support: float
+) -> tuple[Table, Table]:
+    """Return both tables from drawn trees."""
+    ids, edges, draws = posterior.records.ids, posterior.edges, trees.draws
+    support, direct = trees.edge_marginals, trees.direct_marginals
+    which = np.flatnonzero(support >= min_support)
+    links: dict[str, list[Any]] = {name: [] for name in _LINKS}
+    for e in which[np.lexsort((-support[which], edges.child[which]))].tolist():
+        u, v = int(edges.child[e]), int(edges.parent[e])
+        # With min_support 0, links that were never drawn: nothing is known of those between.
+        drawn = draws.between[draws.parents[:, u] == v, u]
+        between = float(drawn.mean()) if len(drawn) else 0.0
+        row = ids[u], ids[v], float(support[e]), float(direct[e]), between
+        for name, cell in zip(links, row, strict=True):
+            links[name].append(cell)
+    calendar = posterior.records.column(posterior.names[dates]).calendar
+    found: dict[str, list[Any]] = {
+        "record": list(ids),
+        "sampled": [_dated(s, calendar) for s in posterior.values[dates][:, 0]],
+    }
+    quantiles = np.quantile(draws.infected, _INSIDE, axis=0)
+    for name, cells in zip(("infected", "lower", "upper"), quantiles, strict=True):
+        found[name] = [_dated(cell, calendar) for cell in cells]
     return Table(links), Table(found)
 
 
@@ -201,6 +240,22 @@ def _parameters(posterior: Posterior, kernel: Transmission, dates: int, calendar
             cells = [_dated(cell, calendar) for cell in cells]
         given = getattr(kernel, name, None) is not None
         row = (name, cells[0], float(error), cells[1], cells[2], given)
+        for column, cell in zip(table, row, strict=True):
+            table[column].append(cell)
+    return Table(table)
+
+
+def _drawn_parameters(trees: Outbreak, kernel: Transmission, calendar: bool) -> Table:
+    """Return medians, standard deviations and intervals of drawn parameters."""
+    table: dict[str, list[Any]] = {
+        name: [] for name in ("parameter", "estimate", "error", "lower", "upper", "given")
+    }
+    for name, values in trees.values().items():
+        cells = [float(cell) for cell in np.quantile(values, _INSIDE)]
+        error = float(values.std()) if cells[1] < cells[2] else 0.0
+        if name == "origin":
+            cells = [_dated(cell, calendar) for cell in cells]
+        row = (name, cells[0], error, *cells[1:], getattr(kernel, name, None) is not None)
         for column, cell in zip(table, row, strict=True):
             table[column].append(cell)
     return Table(table)

@@ -775,8 +775,8 @@ def _what_supports_are(screen: Screen, model: Any) -> str:
     error = max(float(errors.max(initial=0.0)) for errors in model.fitted.support_errors)
     if model._is_transmission:
         return (
-            "nearest sampled ancestors, averaged over draws of trees, parameters and unread "
-            f"letters; Monte-Carlo errors up to {error:.1g}"
+            "nearest sampled ancestors, averaged over drawn trees and parameters; Monte-Carlo "
+            f"errors up to {error:.1g}"
         )
     if not is_integrated(model.fitted):
         return "supports are exact, given the fitted parameters"

@@ -183,7 +183,8 @@ def test_the_model_is_chosen_by_what_the_table_holds_and_said():
 
     def chosen(date="day", letters=sequences, **options):
         dated = {"id": columns["id"], date: columns["day"]}
-        found = Ancestry(id="id", kinds={date: "date"}, **options).fit(dated, sequences=letters)
+        options |= {"id": "id", "kinds": {date: "date"}, "parameters": "fitted"}
+        found = Ancestry(**options).fit(dated, sequences=letters)
         kernel = found.lineage_.kernels[0]
         return type(kernel).__name__, " ".join(found.describe()), kernel
 

@@ -1,0 +1,421 @@
+"""Whole outbreaks: dated transmission trees with the people whom nobody sampled, drawn jointly.
+
+Edges that are weighed by themselves count the same evidence more than once: a person has one date
+of infection, whoever it infected, and a mutation happened once. Here trees, dates and parameters
+are drawn together from their posterior by Markov chains that begin at the most probable tree of the
+weighed edges (`outtrees.models.columns.Transmission`); sums over letters are exact. The model:
+
+A person has a negative binomial number of children (mean R), each infected a gamma distributed
+time after it, and is sampled with probability p a gamma distributed time after its infection, if
+that is before the last date of the table. People without samples are part of the tree only if
+somebody below them was sampled; the chance that nobody was follows from the same laws. Sequences
+change along the tree (JC69). The strain of a host's samples changes for some time after infection
+only; strains passed on depart from it at the end of that time, or at infection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outtrees._common.random import RandomState, as_generator
+from outtrees.ancestry.nearest import Ancestors, _sequence_column, transmission_of
+from outtrees.models.columns import Lineage, TransmittedSequence
+from outtrees.models.columns.lineage import order_by_cells
+from outtrees.models.columns.transmission import _SPREADS, NAMES
+from outtrees.trees.distribution import Tree
+
+if TYPE_CHECKING:
+    from outtrees.ancestry.posterior import Posterior
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+MOST_RECORDS = 150  # of tables whose outbreaks are drawn as a whole
+# After the parameters of the weighed edges: R, dispersion of the number of children, how long a
+# consensus sequence changes after infection, share of strains that depart from it late.
+MORE = ("log_reproduction", "log_dispersion", "log_settling", "logit_late")
+# Beforehand: R about 2, within a factor of 1.6; a dispersion of 1 within 2.7; a tenth of a
+# generation within 4.5; half within 0.18 to 0.82.
+_CENTRES = (np.log(2.0), 0.0, np.log(0.1), 0.0)
+_MORE_SPREADS = (0.5, 1.0, 1.5, 1.5)
+# Of the moves of all parameters, in the same coordinates.
+_STEPS = np.array([0.1, 0.25, 0.1, 0.25, 0.5, 0.25, 0.5, 0.25, 0.5, 0.6, 0.8])
+_CHAINS, _BURN, _KEPT = 2, 300, 600  # rounds; a round tries 8 changes a record
+_BATCHES = 4  # of each chain, whose means tell Monte-Carlo errors
+
+
+class Data(NamedTuple):
+    """What is known; hosts in order, the records of each host in a row."""
+
+    start: Index  # (S + 1,), the first record of each host
+    host: Index  # (T,)
+    early: Array  # (T,), interval of the date of sampling
+    late: Array
+    tips: Array  # (T, 4, P), 1 for the letters that a record may have, by pattern of sites
+    hidden: Array  # (T,), share of the sites without differences that was not read
+    counts: Array  # (P,), sites of each pattern
+    n_constant: Array  # (1,), sites without differences
+    like: Array  # (S, S), how readily one is tried as parent of another
+    extra: Array  # (S, S + 1), log-weights of other columns; −inf for what cannot be; none last
+    single: NDArray[np.bool_]  # (1,), whether there is one root, a sampled one
+    first_date: Array  # (1,)
+    span: Array  # (1,)
+
+
+class Prior(NamedTuple):
+    """How parameters move, and what is known of them beforehand."""
+
+    steps: Array  # (11,), 0 for those that are given
+    centre: Array  # (11,), of a normal law
+    spread: Array  # (11,)
+    tied: Array  # (2,), standard deviations of times that are given; NaN for others
+
+
+class Laws(NamedTuple):
+    """By date of infection, on a grid that ends with the sampling."""
+
+    unseen: Array  # the chance that nobody of a person's line, itself included, was sampled
+    below: Array  # that of one of its children, infected after it
+    unsampled: Array  # that of the person itself
+    generation: Array  # law of the generation time, by cell
+    first: Array  # (1,), date of the first cell
+    step: Array  # (1,)
+
+
+class State(NamedTuple):
+    """Messages about letters that each host sends up, at its infection."""
+
+    message: Array  # (N, 4, P)
+    hidden: Array  # (N,), share of constant sites that nobody below has read
+    charged: Array  # (N,), time below in which constant sites did not change
+    stem: Array  # (N,), the part of it before the first split
+    late: NDArray[np.bool_]  # (N,), whether the strain departed late from its infector's
+
+
+class Scratch(NamedTuple):
+    """Room for the moves."""
+
+    number: Index
+    marked: Index
+    order: Index
+    message: Array
+    kept: Array
+    times: Array
+    what: Index
+    vector: Array
+    whole: Array
+    weights: Array
+    par: Index
+    b: Array
+    late: NDArray[np.bool_]
+
+
+class Drawn(NamedTuple):
+    """States that were kept."""
+
+    theta: Array  # (K, 11)
+    value: Array  # (K,), log-density
+    parents: Index  # (K, S), nearest sampled ancestors, −1 for none
+    between: Index  # (K, S), unsampled people between (or above those without one)
+    infected: Array  # (K, S)
+
+
+def is_whole(lineage: Lineage, T: int, groups: Index) -> bool:
+    """Return whether the outbreak of such a table is drawn as a whole."""
+    column = _sequence_column(lineage) if transmission_of(lineage) is not None else None
+    if column is None or not 2 <= T <= MOST_RECORDS or len(np.unique(groups)) > 1:
+        return False
+    kernel = lineage.kernels[column]
+    return isinstance(kernel, TransmittedSequence) and len(kernel.levels) == 4
+
+
+class Outbreak(Ancestors):
+    """Nearest sampled ancestors in drawn transmission trees.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of the weighed edges.
+    extra : array of shape (T, T + 1)
+        What other columns weigh, none last; −inf for parents that cannot be.
+    begin : array of shape (T,)
+        The parents with which the chains begin, −1 for none.
+    """
+
+    def __init__(self, posterior: Posterior, extra: Array, begin: Index) -> None:
+        self._posterior, self._extra, self._begin = posterior, extra, begin
+        single = posterior.roots == "single"
+        super().__init__(
+            posterior.edges.child,
+            posterior.edges.parent,
+            len(posterior.records),
+            single,
+            posterior.edges.groups,
+        )
+
+    # Chains --------------------------------------------------------------------------------
+
+    @cached_property
+    def draws(self) -> Drawn:
+        """All kept states, chain after chain, in rows of the table."""
+        order = order_by_cells(self._posterior.values)
+        with ThreadPoolExecutor(_CHAINS) as pool:
+            found = list(pool.map(lambda seed: self._chain(order, seed), range(_CHAINS)))
+        parts = [np.concatenate(part) for part in zip(*found, strict=True)]
+        drawn = Drawn(*parts)
+        parents, between, infected = (np.empty_like(part) for part in parts[2:])
+        parents[:, order] = np.where(drawn.parents >= 0, order[drawn.parents], -1)
+        between[:, order], infected[:, order] = drawn.between, drawn.infected
+        return drawn._replace(parents=parents, between=between, infected=infected)
+
+    def _chain(self, order: Index, seed: int) -> Drawn:
+        kernel = transmission_of(self._posterior.lineage)
+        assert kernel is not None  # `is_whole`
+        T, data = len(order), self._data(order)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(T)
+        centre = np.append(kernel.centre, _CENTRES)
+        centre[9] += centre[0]  # in generations
+        theta = np.append(kernel.theta, centre[len(NAMES) :])
+        if kernel.sampled == 1:
+            theta[4] = 30.0
+        begin = self._begin[order]
+        parents = np.where(begin >= 0, rank[begin], -1)
+        mean = float(np.exp(theta[0]))
+        s = (data.early + data.late) / 2
+        infected = _first_dates(parents, s, mean, float(np.exp(theta[2])))
+        if (begin < 0).sum() > 1:  # all of them after the origin
+            theta[6] = max(theta[6], np.log(data.first_date[0] - infected.min() + mean))
+        free = np.append(kernel._free, np.ones(len(MORE), dtype=bool))
+        prior = Prior(
+            np.where(free, _STEPS, 0.0),
+            centre,
+            np.append(_SPREADS, _MORE_SPREADS),
+            np.array([x or np.nan for x in (kernel.generation_sd, kernel.delay_sd)]),
+        )
+        # Where everybody is sampled there are no places for others.
+        n_others = 0 if kernel.n_links == 1 else 2 * T + 20
+        return chain(data, theta, prior, parents, infected, n_others, seed, _BURN, _KEPT)
+
+    def _data(self, order: Index) -> Data:
+        posterior, T = self._posterior, len(order)
+        kernel = transmission_of(posterior.lineage)
+        column = _sequence_column(posterior.lineage)
+        assert kernel is not None  # `is_whole`
+        assert posterior.lineage.dates is not None
+        assert column is not None
+        dates = posterior.values[posterior.lineage.dates][order]
+        known = np.isfinite(dates[:, 0])
+        half = np.nan_to_num(dates[:, 2]) + kernel.unit / 2
+        early = np.where(known, dates[:, 0] - half, kernel.first_date)
+        late = np.where(known, dates[:, 0] + half, kernel.last_date)
+        letters = possible_letters(posterior.records.column(posterior.names[column]).values[order])
+        tips, counts, hidden, n_constant = patterns(letters)
+        apart = np.array([_differences(letters, row) for row in letters])
+        extra = self._extra[order][:, [*order, T]]
+        return Data(
+            np.arange(T + 1),
+            np.arange(T),
+            early,
+            late,
+            tips,
+            hidden,
+            counts,
+            np.array([n_constant]),
+            0.02 + np.exp(-np.maximum(apart - 1.0, 0.0)),
+            np.ascontiguousarray(extra),
+            np.array([self._single]),
+            np.array([early.min()]),
+            np.array([max(late.max() - early.min(), kernel.step)]),
+        )
+
+    # Answers -------------------------------------------------------------------------------
+
+    @cached_property
+    def weights(self) -> Array:
+        """The weights of the batches of draws."""
+        return np.full(_CHAINS * _BATCHES, 1 / (_CHAINS * _BATCHES))
+
+    @cached_property
+    def _found(self) -> tuple[Array, Array]:
+        """Supports of edges and roots in each batch (n, E + T), chances of 0, 1, 2, … roots."""
+        T, parents = self.n_records, self.draws.parents
+        batches = np.split(np.arange(len(parents)), len(self.weights))
+        supports = []
+        for rows in batches:
+            share = np.zeros((T, T + 1))
+            np.add.at(share, (np.arange(T), parents[rows]), 1 / len(rows))
+            supports.append(np.append(share[self.child, self.parent], share[:, T]))
+        roots = np.bincount((parents < 0).sum(axis=1), minlength=T + 1)
+        return np.array(supports), roots / len(parents)
+
+    @cached_property
+    def direct_marginals(self) -> Array:
+        """The probability of each listed parent as the one who infected the child (E,)."""
+        share = np.zeros((self.n_records, self.n_records + 1))
+        parents = np.where(self.draws.between == 0, self.draws.parents, -1)
+        np.add.at(share, (np.arange(self.n_records), parents), 1 / len(parents))
+        return np.asarray(share[self.child, self.parent])
+
+    def sample(self, n: int = 1, random_state: RandomState = None) -> Index:
+        """Return n forests of nearest sampled ancestors (n, T), among those that were drawn."""
+        rng = as_generator(random_state)
+        return np.asarray(self.draws.parents[rng.integers(len(self.draws.parents), size=n)])
+
+    def mode(self) -> Tree:
+        """Return the nearest sampled ancestors in the most probable state that was drawn.
+
+        Its log-probability is that of the share of draws with the same ancestors.
+        """
+        best = self.draws.parents[self.draws.value.argmax()]
+        return Tree(best, float(np.log((self.draws.parents == best).all(axis=1).mean())))
+
+    def given(
+        self,
+        parent: Mapping[int, int] | None = None,
+        not_parent: Iterable[tuple[int, int]] = (),
+        root: int | None = None,
+    ) -> Outbreak:
+        """Return the outbreak in which these are nearest sampled ancestors; drawn anew."""
+        known, pairs = dict(parent or {}), list(not_parent)
+        begin = self._posterior.best_trees.given(known, pairs, root).mode().parents
+        extra, T = self._extra.copy(), self.n_records
+        if root is not None:
+            known[root] = -1
+        for u, v in known.items():
+            kept = extra[u, v]
+            extra[u] = -np.inf
+            extra[u, v] = kept
+        for u, v in pairs:
+            extra[u, v if v >= 0 else T] = -np.inf
+        return Outbreak(self._posterior, extra, begin)
+
+    def values(self) -> dict[str, Array]:
+        """Return the draws of all parameters in units of the table, by name."""
+        kernel = transmission_of(self._posterior.lineage)
+        assert kernel is not None  # `is_whole`
+        rows = [kernel.values_of(theta[: len(NAMES)]) for theta in self.draws.theta]
+        found = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        more = np.exp(self.draws.theta[:, len(NAMES) :])
+        return found | {
+            "reproduction_number": more[:, 0],
+            "dispersion": more[:, 1],
+            "consensus_settles": more[:, 2],
+        }
+
+
+def chain(
+    data: Data,
+    theta: Array,  # (11,), `NAMES` and `MORE`
+    prior: Prior,
+    parents: Index,  # (S,), of the hosts with samples, to begin with
+    infected: Array,  # (S,)
+    n_others: int,  # the most people without samples
+    seed: int,
+    burn: int,  # rounds that are not kept
+    kept: int,
+) -> Drawn:
+    """Return the states of one chain, one for each round of 8 changes a host."""
+    from outtrees.ancestry.outbreak_kernels import NOBODY, run
+
+    S, T = len(parents), len(data.early)
+    step = float(np.exp(theta[0])) / 12
+    n = min(int(data.span[0] / step) + 144, 4000)
+    laws = Laws(
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(96),
+        np.array([data.late.max() - (n - 1) * step]),
+        np.array([step]),
+    )
+    N, P = S + n_others, data.tips.shape[2]
+    hidden, charged, stem = np.zeros((3, N))
+    state = State(np.zeros((N, 4, P)), hidden, charged, stem, np.zeros(N, dtype=bool))
+    scratch = Scratch(
+        np.zeros(N, dtype=np.intp),
+        np.zeros(N, dtype=np.intp),
+        np.zeros(N, dtype=np.intp),
+        np.zeros((N, 4, P)),
+        np.zeros((N, 3)),
+        np.zeros(N + T),
+        np.zeros(N + T, dtype=np.intp),
+        np.zeros((4, P)),
+        np.zeros((4, P)),
+        np.zeros(N),
+        np.zeros(N, dtype=np.intp),
+        np.zeros(N),
+        np.zeros(N, dtype=bool),
+    )
+    par, b = np.full(N, NOBODY, dtype=np.intp), np.zeros(N)
+    par[:S], b[:S] = parents, infected
+    s = (data.early + data.late) / 2
+    out = Drawn(
+        np.zeros((kept, len(theta))),
+        np.zeros(kept),
+        np.zeros((kept, S), dtype=np.intp),
+        np.zeros((kept, S), dtype=np.intp),
+        np.zeros((kept, S)),
+    )
+    plan = burn, 1, 8 * S
+    rng = np.random.default_rng(seed)
+    run(rng, theta.copy(), *prior, par, b, s, data, laws, state, scratch, plan, out)
+    return out
+
+
+def outbreak_of(posterior: Posterior) -> Outbreak:
+    """Return the outbreak of a fitted table."""
+    edges, lineage, T = posterior.edges, posterior.lineage, len(posterior.records)
+    others = [c for c in lineage.used if c not in (lineage.dates, _sequence_column(lineage))]
+    extra = np.full((T, T + 1), -np.inf)
+    extra[edges.child, edges.parent] = posterior.log_columns[others].sum(axis=0)
+    extra[edges.root_allowed, T] = posterior.log_alone[others].sum(axis=0)[edges.root_allowed]
+    return Outbreak(posterior, extra, posterior.best_trees.mode().parents)
+
+
+# Parts -------------------------------------------------------------------------------------
+
+
+def possible_letters(values: Array) -> NDArray[np.uint8]:
+    """Return which of four letters each site may be (T, L), as bits; 15 where it is not read."""
+    return np.where(np.isnan(values), 15, 1 << np.nan_to_num(values).astype(np.int64)).astype(
+        np.uint8
+    )
+
+
+def patterns(letters: NDArray[np.uint8]) -> tuple[Array, Array, Array, float]:
+    """Return the letters of sites that differ (T, 4, P), how many such sites there are (P,), the
+    share of other sites that each record has not read (T,), and the number of these.
+    """
+    constant = np.bitwise_and.reduce(letters, axis=0) > 0
+    kept, counts = np.unique(letters[:, ~constant], axis=1, return_counts=True)
+    tips = ((kept[:, None, :] >> np.arange(4)[:, None]) & 1).astype(np.float64)
+    n = int(constant.sum())
+    hidden = (letters[:, constant] == 15).mean(axis=1) if n else np.ones(len(letters))
+    # Sites that nobody has read tell nothing.
+    unread = int((letters[:, constant] == 15).all(axis=0).sum())
+    return np.ascontiguousarray(tips), counts.astype(float), hidden, float(n - unread)
+
+
+def _differences(letters: NDArray[np.uint8], row: NDArray[np.uint8]) -> Any:
+    """Return at how many sites each of the sequences must differ from one."""
+    return ((letters & row) == 0).sum(axis=1)
+
+
+def _first_dates(par: Index, s: Array, generation: float, delay: float) -> Array:
+    """Return dates of infection before those of all children, and before sampling."""
+    b, depth = s - delay, np.zeros(len(par), dtype=np.intp)
+    above = par.copy()
+    while (above >= 0).any():
+        depth += above >= 0
+        above = np.where(above >= 0, par[np.maximum(above, 0)], -1)
+    for u in np.argsort(-depth, kind="stable"):
+        if par[u] >= 0:
+            b[par[u]] = min(b[par[u]], b[u] - generation / 2)
+    return np.asarray(b)

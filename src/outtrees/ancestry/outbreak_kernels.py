@@ -1,0 +1,680 @@
+"""Compiled steps of a chain over dated transmission trees; see `outbreak`.
+
+Imported at first use only, since it loads numba. Hosts 0 … S − 1 have samples; others, up to the
+length of the arrays, are people whom nobody sampled, or free places (`NOBODY` as parent).
+"""
+
+from __future__ import annotations
+
+from math import lgamma
+
+import numpy as np
+
+from outtrees._common.compiled import compiled, helper
+
+NOBODY = -2  # the parent of a free place; −1: an introduction
+# Parameters, in this order (see `outbreak.MORE`).
+_GENERATION, _GENERATION_SHAPE, _DELAY, _DELAY_SHAPE, _SAMPLED, _RATE, _AGE = range(7)
+_R, _DISPERSION, _TRUNK, _LATE = 7, 8, 9, 10
+_FLOOR = 0.02  # of the weight with which any host is tried as parent
+
+
+@helper
+def _log_gamma_density(x, log_mean, log_shape):  # type: ignore[no-untyped-def]
+    if x <= 0.0:
+        return -np.inf
+    shape = np.exp(log_shape)
+    scale = np.exp(log_mean) / shape
+    return (shape - 1) * np.log(x) - x / scale - lgamma(shape) - shape * np.log(scale)
+
+
+@helper
+def _fill_unseen(theta, laws):  # type: ignore[no-untyped-def]
+    """Fill `laws.unseen` and `laws.below` with chances of having no sample in one's line.
+
+    By date of infection, the last cell at the end of sampling: of a person with all who descend
+    from it, and of one child of such a person.
+    """
+    unseen, below, step = laws.unseen, laws.below, laws.step[0]
+    n = len(unseen)
+    sampled = 1 / (1 + np.exp(-theta[_SAMPLED]))
+    R, dispersion = np.exp(theta[_R]), np.exp(theta[_DISPERSION])
+    m = len(laws.generation)
+    total, law = 0.0, laws.generation
+    for i in range(m):
+        law[i] = np.exp(_log_gamma_density((i + 0.5) * step, theta[0], theta[1]))
+        total += law[i]
+    for i in range(m):
+        law[i] /= total
+    done = 0.0  # the chance of having been sampled, were everybody
+    for i in range(n - 1, -1, -1):
+        ahead = n - 1 - i  # cells until the end
+        if ahead > 0:
+            x = (ahead - 0.5) * step
+            done += step * np.exp(_log_gamma_density(x, theta[2], theta[3]))
+        inside, rest = 0.0, 1.0
+        for j in range(min(m, ahead)):
+            # In the middle of a cell; of the first one the nearer end is not known yet.
+            nearer = unseen[i + j] if j > 0 else unseen[i + 1]
+            inside += law[j] * 0.5 * (nearer + unseen[i + j + 1])
+            rest -= law[j]
+        below[i] = inside + max(rest, 0.0)
+        laws.unsampled[i] = 1 - sampled * min(done, 1.0)
+        unseen[i] = laws.unsampled[i] * (1 + R / dispersion * (1 - below[i])) ** -dispersion
+
+
+@helper
+def _at(values, b, laws):  # type: ignore[no-untyped-def]
+    """Return what the grid of dates has at b; before it, what it has first."""
+    place = (b - laws.first[0]) / laws.step[0]
+    if place <= 0:
+        return values[0]
+    i = int(place)
+    if i >= len(values) - 1:
+        return values[len(values) - 1]
+    part = place - i
+    return (1 - part) * values[i] + part * values[i + 1]
+
+
+@helper
+def _log_tree(theta, par, b, s, late, data, laws, scratch):  # type: ignore[no-untyped-def]
+    """Return the log-density of the tree, its dates and the columns beside the sequences."""
+    N, S = len(par), len(data.start) - 1
+    number = scratch.number
+    number[:] = 0
+    introductions = 0
+    for h in range(N):
+        if par[h] >= 0:
+            number[par[h]] += 1
+        elif par[h] == -1:
+            introductions += 1
+    shape, delay_shape = np.exp(theta[1]), np.exp(theta[3])
+    scale, delay_scale = np.exp(theta[0]) / shape, np.exp(theta[2]) / delay_shape
+    constant = -lgamma(shape) - shape * np.log(scale)
+    delay_constant = -lgamma(delay_shape) - delay_shape * np.log(delay_scale)
+    log_sampled = -np.log1p(np.exp(-theta[_SAMPLED]))
+    R, dispersion = np.exp(theta[_R]), np.exp(theta[_DISPERSION])
+    origin = data.first_date[0] - np.exp(theta[_AGE])
+    log_late, log_at_once = -np.log1p(np.exp(-theta[_LATE])), -np.log1p(np.exp(theta[_LATE]))
+    total = 0.0
+    for h in range(N):
+        p = par[h]
+        if p == NOBODY:
+            continue
+        total += log_late if late[h] else log_at_once
+        if p >= 0:
+            x = b[h] - b[p]
+            if x <= 0.0:
+                return -np.inf
+            total += (shape - 1) * np.log(x) - x / scale + constant
+        elif introductions > 1 and b[h] <= origin:
+            return -np.inf
+        m = number[h]
+        # The m-th derivative of the generating function of the number of children.
+        total -= (dispersion + m) * np.log1p(R / dispersion * (1 - _at(laws.below, b[h], laws)))
+        for i in range(m):
+            total += np.log(R * (dispersion + i) / dispersion)
+        if h < S:
+            x = s[data.start[h]] - b[h]
+            for r in range(data.start[h], data.start[h + 1]):
+                if s[r] <= b[h]:
+                    return -np.inf
+            total += (delay_shape - 1) * np.log(x) - x / delay_scale + delay_constant
+            total += log_sampled
+        else:
+            if m == 0:
+                return -np.inf
+            total += np.log(_at(laws.unsampled, b[h], laws))
+    # Introductions are a Poisson process of unknown rate, exponential beforehand with one expected.
+    total += lgamma(introductions + 1.0) - introductions * np.log(2 * data.span[0])
+    if data.single[0] and introductions > 1:
+        return -np.inf
+    for u in range(S):
+        v = par[u]
+        while v >= S:
+            v = par[v]
+        more = data.extra[u, v if v >= 0 else S]
+        if more == -np.inf:
+            return -np.inf
+        total += more
+        if v < 0 and data.single[0] and par[u] != -1:
+            return -np.inf
+    return total
+
+
+# Sequences ---------------------------------------------------------------------------------
+
+
+@helper
+def _moved(vector, time, rate, result):  # type: ignore[no-untyped-def]
+    """Fill `result` (4, P) with a message sent back in time."""
+    r = 0.25 * -np.expm1(-4.0 / 3.0 * rate * time)
+    keep = 1 - 4 * r
+    for i in range(vector.shape[1]):
+        total = r * (vector[0, i] + vector[1, i] + vector[2, i] + vector[3, i])
+        for a in range(4):
+            result[a, i] = keep * vector[a, i] + total
+
+
+@helper
+def _message(h, theta, par, b, s, data, state, scratch):  # type: ignore[no-untyped-def]
+    """Fill in host h's message at its infection, from its samples and its children's messages.
+
+    The strain of a host's samples changes for some time after infection, until strains are so many
+    that none takes over any more. Other strains that leave the host depart from it as late as they
+    can, or at infection.
+    """
+    S, rate, trunk = len(data.start) - 1, np.exp(theta[_RATE]), np.exp(theta[_TRUNK])
+    n = 0
+    times, what = scratch.times, scratch.what
+    if h < S:
+        for r in range(data.start[h], data.start[h + 1]):
+            times[n], what[n] = min(s[r], b[h] + trunk), -1 - r
+            n += 1
+    for c in range(len(par)):
+        if par[c] == h:
+            times[n], what[n] = min(b[c], b[h] + trunk) if state.late[c] else b[h], c
+            n += 1
+    # The latest first.
+    for i in range(1, n):
+        t, w, j = times[i], what[i], i - 1
+        while j >= 0 and times[j] < t:
+            times[j + 1], what[j + 1] = times[j], what[j]
+            j -= 1
+        times[j + 1], what[j + 1] = t, w
+    own, other = state.message[h], scratch.vector
+    hidden, charged, now = 1.0, 0.0, times[0]
+    for i in range(n):
+        t, w = times[i], what[i]
+        if i > 0 and t < now:
+            _moved(own, now - t, rate, own)
+            charged += (now - t) * (1 - hidden)
+        now = t
+        if w < 0:
+            r = -1 - w
+            if i == 0:
+                own[:] = data.tips[r]
+            else:
+                own *= data.tips[r]
+            hidden *= data.hidden[r]
+        else:
+            length = b[w] - t
+            if i == 0:
+                _moved(state.message[w], length, rate, own)
+            else:
+                _moved(state.message[w], length, rate, other)
+                own *= other
+            charged += state.charged[w] + length * (1 - state.hidden[w])
+            hidden *= state.hidden[w]
+    if n == 1:  # of one strain only: before it nothing is known to differ
+        w = what[0]
+        state.stem[h] = charged + (now - b[h]) * (1 - hidden)
+        if w >= 0:
+            state.stem[h] += state.stem[w] - state.charged[w]
+    else:
+        state.stem[h] = (now - b[h]) * (1 - hidden)
+    if now > b[h]:
+        _moved(own, now - b[h], rate, own)
+        charged += (now - b[h]) * (1 - hidden)
+    state.hidden[h], state.charged[h] = hidden, charged
+
+
+@helper
+def _log_letters(theta, par, b, data, state, scratch):  # type: ignore[no-untyped-def]
+    """Return the log-likelihood of all letters, from the messages of introductions."""
+    rate = np.exp(theta[_RATE])
+    introductions, last = 0, 0
+    for h in range(len(par)):
+        if par[h] == -1:
+            introductions, last = introductions + 1, h
+    counts = data.counts
+    if introductions == 1:
+        whole = state.message[last]
+        charged = state.charged[last] - state.stem[last]
+    else:
+        whole, other, charged = scratch.whole, scratch.vector, 0.0
+        whole[:] = 1.0
+        origin = data.first_date[0] - np.exp(theta[_AGE])
+        for h in range(len(par)):
+            if par[h] == -1:
+                _moved(state.message[h], b[h] - origin, rate, other)
+                whole *= other
+                charged += state.charged[h] + (b[h] - origin) * (1 - state.hidden[h])
+    total = -rate * charged * data.n_constant[0]
+    for i in range(len(counts)):
+        total += counts[i] * np.log(0.25 * (whole[0, i] + whole[1, i] + whole[2, i] + whole[3, i]))
+    return total
+
+
+@helper
+def _refreshed(theta, par, b, s, data, state, scratch):  # type: ignore[no-untyped-def]
+    """Make the messages of all marked hosts and of those above them anew, keeping the old ones."""
+    N, marked, order = len(par), scratch.marked, scratch.order
+    for h in range(N):
+        if marked[h] == 1:
+            v = par[h]
+            while v >= 0 and marked[v] == 0:
+                marked[v] = 2
+                v = par[v]
+    n = 0
+    for h in range(N):
+        if marked[h] > 0 and par[h] != NOBODY:
+            j = n - 1
+            while j >= 0 and b[order[j]] < b[h]:
+                order[j + 1] = order[j]
+                j -= 1
+            order[j + 1] = h
+            n += 1
+    for i in range(n):
+        h = order[i]
+        scratch.message[h] = state.message[h]
+        scratch.kept[h, 0] = state.hidden[h]
+        scratch.kept[h, 1] = state.charged[h]
+        scratch.kept[h, 2] = state.stem[h]
+        _message(h, theta, par, b, s, data, state, scratch)
+    return n
+
+
+@helper
+def _restored(n, state, scratch):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        h = scratch.order[i]
+        state.message[h] = scratch.message[h]
+        state.hidden[h] = scratch.kept[h, 0]
+        state.charged[h] = scratch.kept[h, 1]
+        state.stem[h] = scratch.kept[h, 2]
+
+
+# Moves -------------------------------------------------------------------------------------
+
+
+@helper
+def _children(h, par):  # type: ignore[no-untyped-def]
+    n = 0
+    for c in range(len(par)):
+        n += par[c] == h
+    return n
+
+
+@helper
+def _free_place(par, S):  # type: ignore[no-untyped-def]
+    for h in range(S, len(par)):
+        if par[h] == NOBODY:
+            return h
+    return -1
+
+
+@helper
+def _one_of(par, N, rng):  # type: ignore[no-untyped-def]
+    """Return a random host."""
+    while True:
+        h = int(rng.random() * N)
+        if par[h] != NOBODY:
+            return h
+
+
+@helper
+def _latest(h, par, b, s, data):  # type: ignore[no-untyped-def]
+    """Return the date before which h must have been infected."""
+    end = np.inf
+    if h < len(data.start) - 1:
+        end = s[data.start[h]]
+    for c in range(len(par)):
+        if par[c] == h:
+            end = min(end, b[c])
+    return end
+
+
+@helper
+def _tried_as_parents(h, at, removed, kind, theta, par, b, data, weights):  # type: ignore[no-untyped-def]
+    """Fill `weights` with those of all hosts as the one that h, infected at `at`, comes to.
+
+    kind 0: as its child; kind 1: as its sibling, with a new host above both. `removed` is a host
+    to be left out, its child taking its place. Nobody from h's own line. Returns the sum.
+    """
+    N, S = len(par), len(data.start) - 1
+    total = 0.0
+    shape = np.exp(theta[1])
+    scale = np.exp(theta[0]) / shape
+    peak = max((shape - 1) * scale, 0.3 * scale * shape)
+    for v in range(N):
+        weights[v] = 0.0
+        if par[v] == NOBODY or v == removed:
+            continue
+        w = v
+        while w >= 0 and w != h:
+            w = par[w]
+        if w == h:
+            continue
+        like = 0.2
+        if h < S and v < S:
+            like = data.like[h, v]
+        if kind == 0:
+            x = at - b[v]
+            if x <= 0:
+                continue
+            weight = (shape - 1) * np.log(x / peak) - (x - peak) / scale
+            weights[v] = like * (_FLOOR + np.exp(min(weight, 0.0)))
+        else:
+            p = par[v]
+            if p == removed and p >= 0:
+                p = par[p]
+            if p >= 0 and b[p] >= at:
+                continue
+            weights[v] = like
+        total += weights[v]
+    return total
+
+
+@helper
+def _picked(weights, total, rng):  # type: ignore[no-untyped-def]
+    left = rng.random() * total
+    last = -1
+    for v in range(len(weights)):
+        if weights[v] > 0:
+            last = v
+            left -= weights[v]
+            if left <= 0:
+                return v
+    return last
+
+
+@helper
+def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore[no-untyped-def]
+    """Change the tree; return the log-ratio of the proposals, −inf if nothing was possible.
+
+    Hosts whose messages change are marked with 1 in `scratch.marked`.
+    """
+    N, S, marked = len(par), len(data.start) - 1, scratch.marked
+    h = _one_of(par, N, rng)
+    p = par[h]
+    share = 1 / (1 + np.exp(-theta[_LATE]))
+    if move == 6:  # the strain departs from its infector's at another time
+        late[h] = not late[h]
+        marked[h] = 1
+        return 0.0
+    if move == 0:  # another date of infection
+        if rng.random() < 0.5:
+            b[h] += rng.normal() * 0.3 * np.exp(theta[0])
+        else:
+            b[h] += rng.normal() * 0.08 * np.exp(theta[0])
+        if b[h] >= _latest(h, par, b, s, data) or (p >= 0 and b[h] <= b[p]):
+            return -np.inf
+        marked[h] = 1
+        return 0.0
+    if move == 1:  # change places with one's infector
+        if p < 0:
+            return -np.inf
+        for c in range(N):
+            if par[c] == h:
+                par[c] = p
+            elif par[c] == p and c != h:
+                par[c] = h
+        par[h], par[p] = par[p], h
+        b[h], b[p] = b[p], b[h]
+        late[h], late[p] = late[p], late[h]
+        for v in (h, p):
+            if b[v] >= _latest(v, par, b, s, data):
+                return -np.inf
+            marked[v] = 1
+        return 0.0
+    if move == 2:  # change places, each keeping its children
+        if p < 0:
+            return -np.inf
+        par[h], par[p] = par[p], h
+        b[h], b[p] = b[p], b[h]
+        late[h], late[p] = late[p], late[h]
+        for v in (h, p):
+            if b[v] >= _latest(v, par, b, s, data):
+                return -np.inf
+            marked[v] = 1
+        return 0.0
+    n = 0
+    for v in range(N):
+        n += par[v] != NOBODY
+    if move == 3:  # somebody between
+        w = _free_place(par, S)
+        if w < 0:
+            return -np.inf
+        if p >= 0:
+            b[w] = b[p] + rng.random() * (b[h] - b[p])
+            log_q = -np.log(b[h] - b[p])
+        else:
+            x = rng.standard_gamma(np.exp(theta[1])) * np.exp(theta[0] - theta[1])
+            b[w] = b[h] - x
+            log_q = _log_gamma_density(x, theta[0], theta[1])
+        par[w], par[h] = p, w
+        late[w] = rng.random() < share
+        log_q += np.log(share if late[w] else 1 - share)
+        marked[w] = 1
+        return np.log(n / (n + 1)) - log_q  # from picking one of n to picking one of n + 1
+    if move == 4:  # nobody between
+        if h < S or _children(h, par) != 1:
+            return -np.inf
+        c = 0
+        while par[c] != h:
+            c += 1
+        if p >= 0:
+            log_q = -np.log(b[c] - b[p])
+        else:
+            log_q = _log_gamma_density(b[c] - b[h], theta[0], theta[1])
+        log_q += np.log(share if late[h] else 1 - share)
+        par[c], par[h] = p, NOBODY
+        marked[c] = 1
+        return np.log(n / (n - 1)) + log_q
+    # Somewhere else in the tree.
+    log_ratio, at, removed, sibling = 0.0, b[h], -1, -1
+    if h < S and rng.random() < 0.5:
+        x = rng.standard_gamma(np.exp(theta[3])) * np.exp(theta[2] - theta[3])
+        old, at = s[data.start[h]] - b[h], s[data.start[h]] - x
+        log_ratio += _log_gamma_density(old, theta[2], theta[3])
+        log_ratio -= _log_gamma_density(x, theta[2], theta[3])
+        if at >= _latest(h, par, b, s, data):
+            return -np.inf
+    if p == -1:
+        others = 0
+        for v in range(N):
+            others += par[v] == -1
+        if others < 2:
+            return -np.inf
+    elif p >= S:
+        number = _children(p, par)
+        if number == 1:
+            return -np.inf
+        if number == 2:
+            log_ratio -= np.log(0.5)
+            if rng.random() < 0.5:
+                removed = p
+                for v in range(N):
+                    if par[v] == p and v != h:
+                        sibling = v
+    # Back again: from the tree without h to where it is now.
+    weights = scratch.weights
+    if p == -1:
+        log_ratio += np.log(0.1)
+    elif removed < 0:
+        total = _tried_as_parents(h, b[h], removed, 0, theta, par, b, data, weights)
+        log_ratio += np.log(0.45 * weights[p] / total)
+    else:
+        total = _tried_as_parents(h, b[h], removed, 1, theta, par, b, data, weights)
+        log_ratio += np.log(0.45 * weights[sibling] / total)
+        above = par[removed]
+        if above >= 0:
+            log_ratio -= np.log(min(b[sibling], b[h]) - b[above])
+        else:
+            x = min(b[sibling], b[h]) - b[removed]
+            log_ratio += _log_gamma_density(x, theta[0], theta[1])
+    choice = rng.random()
+    if choice < 0.1:
+        v = -1
+        log_ratio -= np.log(0.1)
+    else:
+        kind = 0 if choice < 0.55 else 1
+        total = _tried_as_parents(h, at, removed, kind, theta, par, b, data, weights)
+        if total <= 0:
+            return -np.inf
+        v = _picked(weights, total, rng)
+        log_ratio -= np.log(0.45 * weights[v] / total)
+    # Take it out.
+    if p >= 0:
+        marked[p] = 1
+    if removed >= 0:
+        par[sibling] = par[removed]
+        marked[sibling] = 1
+        marked[removed] = 0
+        par[removed] = NOBODY
+        log_ratio += np.log(n / (n - 1) * (share if late[removed] else 1 - share))
+        n -= 1
+    log_ratio += np.log(share if late[h] else 1 - share)
+    late[h] = rng.random() < share
+    log_ratio -= np.log(share if late[h] else 1 - share)
+    b[h] = at
+    marked[h] = 1
+    if choice < 0.1:
+        par[h] = -1
+        return log_ratio
+    if kind == 0:
+        par[h] = v
+        if v >= S and _children(v, par) == 2:
+            log_ratio += np.log(0.5)
+        return log_ratio
+    w = _free_place(par, S)
+    if w < 0:
+        return -np.inf
+    above = par[v]
+    if above >= 0:
+        room = min(b[v], at) - b[above]
+        b[w] = b[above] + rng.random() * room
+        log_ratio += np.log(room)
+    else:
+        x = rng.standard_gamma(np.exp(theta[1])) * np.exp(theta[0] - theta[1])
+        b[w] = min(b[v], at) - x
+        log_ratio -= _log_gamma_density(x, theta[0], theta[1])
+    par[w], par[v], par[h] = above, w, w
+    late[w] = rng.random() < share
+    log_ratio -= np.log(share if late[w] else 1 - share)
+    marked[w] = 1
+    return log_ratio + np.log(0.5 * n / (n + 1))
+
+
+@compiled
+def run(rng, theta, steps, centre, spread, tied, par, b, s, data, laws, state, scratch, plan, out):  # type: ignore[no-untyped-def]
+    """Run the chain; return how often each kind of move was accepted, of how often it was tried.
+
+    `theta` (11,) with steps (11,) of its moves, 0 where given, and the normal prior's centre and
+    spread; `tied` (2,): standard deviations that are given while their mean is not; `plan`: rounds
+    that are not kept, rounds between kept ones, moves in a round. `out` are arrays of kept states.
+    """
+    N, S = len(par), len(data.start) - 1
+    burn, thin, moves = plan
+    counts = np.zeros((9, 2))
+    scratch_theta = theta.copy()
+    _fill_unseen(theta, laws)
+    scratch.marked[:] = 0
+    for h in range(N):
+        scratch.marked[h] = par[h] != NOBODY
+    _refreshed(theta, par, b, s, data, state, scratch)
+    scratch.marked[:] = 0
+    log_tree = _log_tree(theta, par, b, s, state.late, data, laws, scratch)
+    log_letters = _log_letters(theta, par, b, data, state, scratch)
+    kept = len(out.theta)
+    for turn in range(burn + thin * kept):
+        for _ in range(moves):
+            # Not all moves are tried equally often.
+            pick = rng.random()
+            move = 0
+            if pick > 0.3:
+                move = 1 + (pick > 0.36) + (pick > 0.42) + (pick > 0.48) + (pick > 0.54)
+                move += pick > 0.94
+            scratch.par[:] = par
+            scratch.late[:] = state.late
+            scratch.b[:] = b
+            log_ratio = _proposed(move, theta, par, b, s, state.late, data, scratch, rng)
+            counts[move, 1] += 1
+            accepted = False
+            n = 0
+            if log_ratio > -np.inf:
+                new_tree = _log_tree(theta, par, b, s, state.late, data, laws, scratch)
+                left = new_tree - log_tree + log_ratio
+                chance = np.log(rng.random())
+                if new_tree > -np.inf:
+                    n = _refreshed(theta, par, b, s, data, state, scratch)
+                    new_letters = _log_letters(theta, par, b, data, state, scratch)
+                    accepted = left + new_letters - log_letters > chance
+            scratch.marked[:] = 0
+            if accepted:
+                log_tree, log_letters = new_tree, new_letters
+                counts[move, 0] += 1
+            else:
+                par[:] = scratch.par
+                b[:] = scratch.b
+                state.late[:] = scratch.late
+                _restored(n, state, scratch)
+        # Dates within the interval that is known.
+        for r in range(len(s)):
+            if data.late[r] > data.early[r]:
+                old = s[r]
+                s[r] = data.early[r] + rng.random() * (data.late[r] - data.early[r])
+                new_tree = _log_tree(theta, par, b, s, state.late, data, laws, scratch)
+                accepted = False
+                n = 0
+                if new_tree > -np.inf:
+                    scratch.marked[data.host[r]] = 1
+                    n = _refreshed(theta, par, b, s, data, state, scratch)
+                    new_letters = _log_letters(theta, par, b, data, state, scratch)
+                    left = new_tree + new_letters - log_tree - log_letters
+                    accepted = left > np.log(rng.random())
+                    scratch.marked[:] = 0
+                counts[7, 1] += 1
+                if accepted:
+                    log_tree, log_letters = new_tree, new_letters
+                    counts[7, 0] += 1
+                else:
+                    s[r] = old
+                    _restored(n, state, scratch)
+        for i in range(len(theta)):
+            if steps[i] == 0.0:
+                continue
+            scratch_theta[:] = theta
+            old = theta[i]
+            theta[i] += steps[i] * rng.normal()
+            if i < 4 and i % 2 == 0 and not np.isnan(tied[i // 2]):
+                theta[i + 1] = 2 * (theta[i] - np.log(tied[i // 2]))
+            log_ratio = (old - centre[i]) ** 2 - (theta[i] - centre[i]) ** 2
+            log_ratio *= 0.5 / spread[i] ** 2
+            if i not in (_RATE, _TRUNK, _LATE, _AGE):
+                _fill_unseen(theta, laws)
+            new_tree = _log_tree(theta, par, b, s, state.late, data, laws, scratch)
+            new_letters, n = log_letters, 0
+            if new_tree > -np.inf:
+                if i in (_RATE, _TRUNK):
+                    for h in range(N):
+                        scratch.marked[h] = par[h] != NOBODY
+                    n = _refreshed(theta, par, b, s, data, state, scratch)
+                    scratch.marked[:] = 0
+                if i in (_RATE, _TRUNK, _AGE):
+                    new_letters = _log_letters(theta, par, b, data, state, scratch)
+            log_ratio += new_tree + new_letters - log_tree - log_letters
+            counts[8, 1] += 1
+            if log_ratio > np.log(rng.random()):
+                log_tree, log_letters = new_tree, new_letters
+                counts[8, 0] += 1
+            else:
+                theta[:] = scratch_theta
+                if i not in (_RATE, _TRUNK, _LATE, _AGE):
+                    _fill_unseen(theta, laws)
+                _restored(n, state, scratch)
+        at = turn - burn
+        if at >= 0 and (at + 1) % thin == 0:
+            k = at // thin
+            out.theta[k] = theta
+            out.value[k] = log_tree + log_letters
+            for u in range(S):
+                v, between = par[u], 0
+                while v >= S:
+                    v = par[v]
+                    between += 1
+                out.parents[k, u] = v if v >= 0 else -1
+                out.between[k, u] = between
+                out.infected[k, u] = b[u]
+    return counts

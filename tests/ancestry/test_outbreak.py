@@ -1,0 +1,170 @@
+"""Whole outbreaks that are drawn, against sums over trees and integrals over dates."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import expit, gammaln
+from scipy.stats import gamma
+
+from outtrees.ancestry.outbreak import Data, Prior, chain, patterns, possible_letters
+
+RATE, SETTLING, LATE = 2e-3, 1.5, 0.4
+THETA = np.array(
+    [
+        *(np.log(5.0), np.log(4.0), np.log(4.0), np.log(3.0), 0.4, np.log(RATE), np.log(9.0)),
+        *(np.log(1.6), np.log(1.5), np.log(SETTLING), np.log(LATE / (1 - LATE))),
+    ]
+)
+
+
+def two_samples(letters, dates=(12.0, 12.5)):
+    """Return the data of two samples at known dates."""
+    tips, counts, hidden, n_constant = patterns(np.asarray(letters, dtype=np.uint8))
+    dates = np.array(dates)
+    return Data(
+        np.arange(3),
+        np.arange(2),
+        dates,
+        dates,
+        tips,
+        hidden,
+        counts,
+        np.array([n_constant]),
+        np.ones((2, 2)),
+        np.zeros((2, 3)),
+        np.array([False]),
+        np.array([dates.min()]),
+        np.array([500.0]),  # few introductions beforehand
+    )
+
+
+def unseen_lines(end, times):
+    """Return the chance that a child's line has no sample, and that a person has none, by date."""
+    step = 0.02
+    grid = np.arange(end - 60, end + step / 2, step)
+    law = gamma.pdf(np.arange(0, 61, step), 4, scale=5 / 4) * step
+    alone = 1 - expit(THETA[4]) * gamma.cdf(end - grid, 3, scale=4 / 3)
+    R, k = np.exp(THETA[7]), np.exp(THETA[8])
+    unseen = np.ones_like(grid)
+    rest = np.maximum(1 - np.cumsum(law)[: len(grid)][::-1], 0)
+    for _ in range(60):  # until nothing changes
+        below = np.convolve(unseen[::-1], law)[: len(grid)][::-1] + rest
+        new = alone * (1 + R / k * (1 - below)) ** -k
+        if abs(new - unseen).max() < 1e-10:
+            break
+        unseen = new
+    return np.interp(times, grid, below), np.interp(times, grid, alone)
+
+
+def integrated(data, with_other):
+    """Return P(no ancestor, the other record) of both records and their mean dates of infection.
+
+    Summed over all trees of two samples and at most one person without, and whether strains
+    depart late; integrated over dates on a grid.
+    """
+    end = data.late.max()
+    axis = np.arange(-16.0, end, 0.5) + 0.25
+    below, alone = unseen_lines(end, axis)
+    R, k, origin = np.exp(THETA[7]), np.exp(THETA[8]), data.first_date[0] - 9.0
+    n_same, n_differ = data.n_constant[0], data.counts.sum()
+    total, supports, dates = 0.0, np.zeros((2, 2)), np.zeros(2)
+    for n in (2, 3) if with_other else (2,):
+        shape = [len(axis)] * n
+        b = [axis.reshape([-1 if i == h else 1 for i in range(n)]) for h in range(n)]
+        for par in product(range(-1, n), repeat=n):
+            if any(par[h] == h for h in range(n)) or not _is_forest(par):
+                continue
+            number = [sum(v == h for v in par) for h in range(n)]
+            if n == 3 and number[2] == 0:
+                continue
+            roots = sum(v < 0 for v in par)
+            weight = np.exp(gammaln(roots + 1) - roots * np.log(2 * data.span[0])) * np.ones(shape)
+            for h in range(n):
+                if par[h] >= 0:
+                    weight = weight * gamma.pdf(b[h] - b[par[h]], 4, scale=5 / 4)
+                elif roots > 1:
+                    weight = weight * (b[h] > origin)
+                at = [-1 if i == h else 1 for i in range(n)]
+                many = (1 + R / k * (1 - below)) ** -(k + number[h])
+                many *= np.prod([R * (k + i) / k for i in range(number[h])])
+                if h < 2:
+                    many = many * expit(THETA[4]) * gamma.pdf(data.early[h] - axis, 3, scale=4 / 3)
+                else:
+                    many = many * alone
+                weight = weight * many.reshape(at)
+            for late in product([True, False], repeat=n):
+                apart = _apart(par, b, data.early, late, origin)
+                change = -np.expm1(-4 / 3 * RATE * apart) / 4
+                w = weight * np.prod([LATE if x else 1 - LATE for x in late])
+                w = w * (1 - 3 * change) ** n_same * change**n_differ
+                mass = w.sum() * 0.5**n
+                total += mass
+                for u in range(2):
+                    v = par[u]
+                    while v == 2:
+                        v = par[v]
+                    supports[u, int(v >= 0)] += mass
+                    dates[u] += (w * b[u]).sum() * 0.5**n
+    return supports / total, dates / total
+
+
+def _is_forest(par):
+    for u in range(len(par)):
+        v, steps = u, 0
+        while v >= 0 and steps <= len(par):
+            v, steps = par[v], steps + 1
+        if v >= 0:
+            return False
+    return True
+
+
+def _apart(par, b, s, late, origin):
+    """Return the time between two samples along the strains that they come from."""
+    lines = []
+    for u in range(2):
+        at, length, h, seen = np.minimum(s[u], b[u] + SETTLING), 0.0, u, {}
+        while True:
+            seen[h] = (at, length)
+            if par[h] < 0:
+                seen[-1] = (origin, length + at - origin)
+                break
+            p = par[h]
+            new = np.minimum(b[h], b[p] + SETTLING) if late[h] else b[p]
+            length, at, h = length + at - new, new, p
+        lines.append(seen)
+    for h in lines[0]:  # from the record up: the first common one
+        if h in lines[1]:
+            (t0, l0), (t1, l1) = lines[0][h], lines[1][h]
+            return l0 + l1 + abs(t0 - t1)
+    raise AssertionError
+
+
+@pytest.mark.parametrize("with_other", [False, True])
+def test_draws_are_those_of_all_trees_and_dates(with_other):
+    """Two samples, one letter of 60 apart, and at most one person without a sample."""
+    letters = np.ones((2, 60), dtype=np.uint8)
+    letters[1, 0] = 2
+    data = two_samples(letters)
+    supports, dates = integrated(data, with_other)
+    fixed = Prior(np.zeros(11), THETA, np.ones(11), np.full(2, np.nan))
+    begin = np.array([-1, 0]), np.array([8.0, 11.0])
+    n = 40_000
+    drawn = chain(data, THETA, fixed, *begin, int(with_other), 1, 200, n)
+    found = (drawn.parents < 0).mean(axis=0)
+    # Draws follow upon each other: four errors of a tenth as many.
+    error = 4 * 0.5 / np.sqrt(n / 10)
+    assert 0.1 < supports[1, 0] < 0.9
+    np.testing.assert_allclose(found, supports[:, 0], atol=error)
+    np.testing.assert_allclose(drawn.infected.mean(axis=0), dates, atol=0.15)
+
+
+def test_letters_that_may_be_several():
+    values = np.array([[0.0, np.nan, 2.0, 1.0], [0.0, 3.0, 3.0, np.nan]])
+    letters = possible_letters(values)
+    assert letters.tolist() == [[1, 15, 4, 2], [1, 8, 8, 15]]
+    tips, counts, hidden, n_constant = patterns(letters)
+    assert counts.tolist() == [1.0]  # one site must differ
+    assert tips[:, :, 0].tolist() == [[0, 0, 1, 0], [0, 0, 0, 1]]
+    assert n_constant == 3
+    np.testing.assert_allclose(hidden, [1 / 3, 1 / 3])
