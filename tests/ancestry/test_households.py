@@ -1,4 +1,4 @@
-"""Households and the places they share: cases at home are found, and supports keep their promise."""
+"""Households and places they share: cases at home are found, and supports keep their promise."""
 
 import warnings
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit, gammaln
 from scipy.stats import gamma
 
+from outtrees import read_records
 from outtrees.ancestry.outbreak import Data, Prior, chain, patterns, possible_letters
 
 RATE, SETTLING, LATE = 2e-3, 1.5, 0.4
@@ -160,8 +161,15 @@ def test_draws_are_those_of_all_trees_and_dates(with_other):
 
 
 def test_letters_that_may_be_several():
-    values = np.array([[0.0, np.nan, 2.0, 1.0], [0.0, 3.0, 3.0, np.nan]])
-    letters = possible_letters(values)
+    def read(*texts):
+        sequences = dict(zip("ab", texts, strict=True))
+        records = read_records({"id": list("ab"), "x": [1.0, 2.0]}, sequences=sequences)
+        return possible_letters(records.column("sequence"))
+
+    letters = read("AMGC", "ATTN")  # M: A or C, but not T
+    assert letters.tolist() == [[1, 3, 4, 2], [1, 8, 8, 15]]
+    assert patterns(letters)[1].tolist() == [1.0, 1.0]
+    letters = read("ANGC", "ATTN")
     assert letters.tolist() == [[1, 15, 4, 2], [1, 8, 8, 15]]
     tips, counts, hidden, n_constant = patterns(letters)
     assert counts.tolist() == [1.0]  # one site must differ

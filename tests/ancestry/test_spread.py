@@ -139,7 +139,7 @@ def test_the_report_has_infections_people_between_and_no_weights():
     infected, between = data.columns[-2:]
     assert infected.values == spread.infections["infected"]
     assert infected.text[0].startswith(f"{infected.values[0]:.3g} (")
-    number = {(c, p): n for c, p, _, n in spread.links.rows()}
+    number = {(c, p): n for c, p, _, _, n in spread.links.rows()}
     for child, parent, cell in zip(data.ids, data.consensus, between.values, strict=True):
         assert cell == (None if parent < 0 else number[child, data.ids[parent]])
     assert data.drawn

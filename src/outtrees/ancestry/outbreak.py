@@ -28,6 +28,7 @@ from outtrees.ancestry.nearest import Ancestors, _sequence_column, transmission_
 from outtrees.models.columns import Lineage, TransmittedSequence
 from outtrees.models.columns.lineage import order_by_cells
 from outtrees.models.columns.transmission import _SPREADS, NAMES
+from outtrees.records import Column
 from outtrees.trees.distribution import Tree
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class Outbreak(Ancestors):
         half = np.nan_to_num(dates[:, 2]) + kernel.unit / 2
         early = np.where(known, dates[:, 0] - half, kernel.first_date)
         late = np.where(known, dates[:, 0] + half, kernel.last_date)
-        letters = possible_letters(posterior.records.column(posterior.names[column]).values[order])
+        letters = possible_letters(posterior.records.column(posterior.names[column]).take(order))
         tips, counts, hidden, n_constant = patterns(letters)
         apart = np.array([_differences(letters, row) for row in letters])
         extra = self._extra[order][:, [*order, T]]
@@ -382,8 +383,11 @@ def outbreak_of(posterior: Posterior) -> Outbreak:
 # Parts -------------------------------------------------------------------------------------
 
 
-def possible_letters(values: Array) -> NDArray[np.uint8]:
+def possible_letters(column: Column) -> NDArray[np.uint8]:
     """Return which of four letters each site may be (T, L), as bits; 15 where it is not read."""
+    if column.sets is not None:
+        return column.sets
+    values = column.values
     return np.where(np.isnan(values), 15, 1 << np.nan_to_num(values).astype(np.int64)).astype(
         np.uint8
     )

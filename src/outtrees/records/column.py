@@ -54,6 +54,9 @@ class Column:
     end_values : array of shape (T, D), or None
         Of a place: where each record was at its end, in the units of `values`; where it began if
         the end is unknown. None if records do not move.
+    sets : array of shape (T, D), or None
+        Of DNA with IUPAC codes such as R: the bases that each site may be, as the sum of 1 (A), 2
+        (C), 4 (G) and 8 (T), 15 where it was not read. None if no code stands for two or three.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class Column:
     reason: str = ""
     projected: bool = False
     end_values: Array | None = None  # (T, D)
+    sets: NDArray[np.uint8] | None = None  # (T, D)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -139,6 +143,7 @@ class Column:
             text=tuple(self.text[i] for i in rows.tolist()),
             uncertainty=None if self.uncertainty is None else self.uncertainty[rows],
             end_values=None if self.end_values is None else self.end_values[rows],
+            sets=None if self.sets is None else self.sets[rows],
         )
 
     @property

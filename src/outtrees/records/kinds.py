@@ -119,7 +119,8 @@ def make_column(
         )
     if kind == "sequence":
         found = align([*text], lambda row: table.where(row, name))
-        return Column(name, kind, found.values, found.alphabet, found.digests, reason=reason)
+        letters = found.values, found.alphabet, found.digests
+        return Column(name, kind, *letters, reason=reason, sets=found.sets)
     levels, codes = coded(text)
     return Column(name, kind, codes[:, None], levels, text, reason=reason)
 

@@ -239,7 +239,8 @@ def _columns(
         texts = ["".join(_symbol(state) or "?" for state in rows[taxon]) for taxon in taxa]
         letters = "protein" if kind == "protein" else "dna"
         found = align(texts, lambda row: f"{source.name}, taxon {quoted(taxa[row])}", letters)
-        return [Column(name, "sequence", found.values, found.alphabet, found.digests, reason=why)]
+        aligned = found.values, found.alphabet, found.digests
+        return [Column(name, "sequence", *aligned, reason=why, sets=found.sets)]
     n = max(len(row) for row in rows.values())
     short = next((taxon for taxon in taxa if len(rows[taxon]) != n), None)
     if short is not None:

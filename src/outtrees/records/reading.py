@@ -354,7 +354,8 @@ def _read_characters(source: Source, encoding: str) -> _Characters:
         sequences, lambda row: f"{source.name} line {lines[row]}, record '{shown(names[row])}'"
     )
     why = f"sequences of {source.name}"
-    column = Column("sequence", "sequence", found.values, found.alphabet, found.digests, reason=why)
+    cells = found.values, found.alphabet, found.digests
+    column = Column("sequence", "sequence", *cells, reason=why, sets=found.sets)
     dates = _header_dates(names, source, lines)
     return _Characters(names, [column, *dates], source.name, source.sha256, "header")
 
@@ -391,9 +392,8 @@ def _read_sequences(
     if not names:
         raise RecordsError("sequences hold no sequence; leave them out or give one for each record")
     found = align(texts, lambda row: f"sequence of '{shown(names[row])}'")
-    column = Column(
-        "sequence", "sequence", found.values, found.alphabet, found.digests, reason="given"
-    )
+    cells = found.values, found.alphabet, found.digests
+    column = Column("sequence", "sequence", *cells, reason="given", sets=found.sets)
     contents = repr(list(zip(names, texts, strict=True))).encode("utf-8", "backslashreplace")
     return _Characters(names, [column], MAPPING, hashlib.sha256(contents).hexdigest(), "plain")
 
@@ -498,6 +498,9 @@ def _spread(column: Column, rows: np.ndarray) -> Column:
         return found
     values = found.values.copy()
     values[rows < 0] = np.nan
+    sets = found.sets
+    if sets is not None:
+        sets = np.where((rows < 0)[:, None], np.uint8(15), sets)
     text = tuple("" if row < 0 else cell for row, cell in zip(rows, found.text, strict=True))
     reason = f"{column.reason}, {counted(without, 'record')} without one"
-    return replace(found, values=values, text=text, reason=reason)
+    return replace(found, values=values, text=text, reason=reason, sets=sets)

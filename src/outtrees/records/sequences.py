@@ -18,6 +18,8 @@ DNA = "ACGT"
 PROTEIN = "ACDEFGHIKLMNPQRSTVWY"
 _GAPS = "-.?"
 _VAGUE_DNA = "RYSWKMBDHVNX"
+# Codes of two or three bases, as the sum of 1 (A), 2 (C), 4 (G) and 8 (T).
+_SETS = dict(zip("MRWSYKVHDB", (3, 5, 9, 6, 10, 12, 7, 11, 13, 14), strict=True))
 _VAGUE_PROTEIN = "BJOUXZ*"
 # An alignment of DNA is mostly letters that say which base; proteins can be spelled with the
 # ambiguity codes, but hardly with A, C, G and T for more than half.
@@ -32,6 +34,7 @@ class Alignment(NamedTuple):
     values: Array  # (T, sites), codes into the alphabet, NaN where ambiguous, a gap or missing
     alphabet: tuple[str, ...]
     digests: tuple[str, ...]  # "" for a record without a sequence
+    sets: NDArray[np.uint8] | None = None  # (T, sites), as `Column` has them
 
 
 def align(
@@ -42,7 +45,8 @@ def align(
     DNA or RNA (A, C, G, T; U is read as T) if nothing but the IUPAC codes occurs and at least half
     of the letters are one of the four; else protein (20 letters) if nothing but those and the
     ambiguity codes B, J, O, U, X, Z and * occurs; else any text, each character a letter. Case is
-    ignored. Ambiguity codes, N (of DNA), "-", "." and "?" are missing.
+    ignored. Ambiguity codes, N (of DNA), "-", "." and "?" are missing; which bases a code of DNA
+    stands for is kept beside (`sets`).
 
     Parameters
     ----------
@@ -62,6 +66,8 @@ def align(
     >>> found = align(["acgu", "ACN-"], lambda row: f"row {row}")
     >>> "".join(found.alphabet), found.values.tolist()
     ('ACGT', [[0.0, 1.0, 2.0, 3.0], [0.0, 1.0, nan, nan]])
+    >>> align(["ACGU", "ARN-"], lambda row: f"row {row}").sets.tolist()
+    [[1, 2, 4, 8], [1, 5, 15, 15]]
     """
     rows = [row for row, sequence in enumerate(sequences) if sequence]
     if not rows:
@@ -101,7 +107,14 @@ def align(
     digests = [""] * len(sequences)
     for row, line in zip(rows, points.reshape(len(rows), usual), strict=True):
         digests[row] = hashlib.sha256(line.tobytes()).hexdigest()[:12]
-    return Alignment(values, tuple(alphabet), tuple(digests))
+    sets = None
+    if "".join(alphabet) == DNA and any(chr(point) in _SETS for point in found):
+        bits = np.full(len(counts), 15, dtype=np.uint8)
+        for point, code in zip(found.tolist(), codes.tolist(), strict=True):
+            bits[point] = _SETS.get(chr(point), 15) if np.isnan(code) else 1 << int(code)
+        sets = np.full(values.shape, 15, dtype=np.uint8)
+        sets[rows] = bits[points].reshape(len(rows), usual)
+    return Alignment(values, tuple(alphabet), tuple(digests), sets)
 
 
 def _alphabet(found: list[str], counts: NDArray[np.intp], letters: str | None) -> tuple[str, Array]:
