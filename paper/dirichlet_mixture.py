@@ -68,7 +68,7 @@ class DirichletProcessMixture(DensityMixin, BaseEstimator):
         self.scale_ = np.where(deviation > 0, deviation, 1.0)  # a constant column keeps its units
         scaled = (records - self.mean_) / self.scale_
         self.chains_: list[list[Draw]] = []
-        for labels in first_partitions(scaled, rng):
+        for labels in first_partitions(scaled, 2, rng):
             base = Base.start(scaled.shape[1])
             draws = sample_partitions(scaled, labels, base, self.n_sweeps, rng)
             self.chains_.append(draws[self.n_warmup :: self.thin])

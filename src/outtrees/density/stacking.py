@@ -29,21 +29,38 @@ class Stack:
     fits: list[FitResult]  # of the mutations that were kept, to all records
 
 
+# Chains of clouds: few where folds are weighed, many in the fit that is kept, so that another seed
+# gives nearly the same densities.
+_CHAINS, _CHAINS_KEPT = 2, 6
+
+
 def default_mutations(prior_strength: float = 1.0, reg_covar: float = 1e-6) -> dict[str, Mutation]:
     """Return the mutations that `OutTreeDensity(mutation="auto")` weighs against each other.
 
-    Two ignore the parent: clouds whose number and shapes are averaged over, of the columns and of
-    their normal scores. Two follow it: a Parzen window beside a cloud, and curves (children
-    displaced by one of two linear maps).
+    Four ignore the parent: clouds whose number and shapes are averaged over, of the columns and of
+    their normal scores, with all columns alike beforehand or each following from few others. Two
+    follow it: a Parzen window beside a cloud, and curves (children displaced by one of two linear
+    maps).
     """
     options: dict[str, Any] = {"prior_strength": prior_strength, "reg_covar": reg_covar}
     linear = GaussianMutation(**options)
     return {
-        "clouds": CloudsMutation(),
-        "clouds of normal scores": CloudsMutation(scores=True),
+        "clouds": CloudsMutation(n_chains=_CHAINS),
+        "clouds, sparse": CloudsMutation(sparse=True, n_chains=_CHAINS),
+        "clouds of normal scores": CloudsMutation(scores=True, n_chains=_CHAINS),
+        "clouds of normal scores, sparse": CloudsMutation(
+            scores=True, sparse=True, n_chains=_CHAINS
+        ),
         "cloud + Parzen": MixtureMutation(n_iid=1, **options),
         "cloud + 2 linear maps": MixtureMutation(n_iid=1, n_local=2, local=linear, **options),
     }
+
+
+def kept_mutation(mutation: Mutation) -> Mutation:
+    """Return the mutation as it is fitted to all records: clouds with more chains."""
+    if isinstance(mutation, CloudsMutation) and mutation.n_chains == _CHAINS:
+        return replace(mutation, n_chains=_CHAINS_KEPT)
+    return mutation
 
 
 def stack_mutations(
@@ -93,7 +110,8 @@ def stack_mutations(
     seed = int(random_state if whole else as_generator(random_state).integers(2**31))
     fits = []
     for name in (selection.names[c] for c in kept):
-        fit = fit_mutation(mutations[name], records, random_state=seed, **fit_options)
+        kept_as = kept_mutation(mutations[name])
+        fit = fit_mutation(kept_as, records, random_state=seed, **fit_options)
         fits.append(replace(fit, tree=None))  # the mixture has trees of its own
     parts = tuple(fit.mutation for fit in fits)
     mixture = replace(

@@ -7,8 +7,9 @@ over draws, a mixture of Student densities. Nothing is left to choose on held-ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,6 +26,9 @@ from outtrees.models.base import Mutation
 _LEARN_EVERY = 4  # sweeps: then the base is drawn
 _MOST_SCALES = 6  # columns whose scale is drawn at a time; the next time others are
 _ONE_START = 15  # records for each cluster that the second chain begins with
+_CHAIN_FOLDS = 5
+_PENALTIES = np.array([30.0, 1.0, 0.03, 0.001])  # variance of noise / variance of a coefficient
+_MOST_REGRESSORS = 15
 _FARTHEST_SCORE = 37.0  # beyond, a normal score has no probability that a float could hold
 _BLOCK = 2_000_000  # numbers of an array of records × clouds × columns
 
@@ -91,26 +95,6 @@ class Draw(NamedTuple):
     n_clusters: int
 
 
-def log_joint(base: Base, statistics: tuple[Array, Array, Array]) -> float:
-    """Return log p(X, clusters | base): that of the Chinese restaurant and of each cluster's X.
-
-    p(clusters) = α^K Γ(α) / Γ(α + T) Π Γ(n_k).
-
-    Examples
-    --------
-    >>> from outtrees.models.cloud_kernels import gather_statistics
-    >>> one = gather_statistics(np.zeros((1, 1)), np.zeros(1, dtype=np.intp), 1)
-    >>> bool(np.isfinite(log_joint(Base.start(1), one)))
-    True
-    """
-    from outtrees.models.cloud_kernels import log_evidence
-
-    alpha, counts = np.exp(base.log_alpha), statistics[0]
-    partition = len(counts) * base.log_alpha + gammaln(alpha) - gammaln(alpha + counts.sum())
-    partition += gammaln(counts).sum()
-    return float(partition + log_evidence(*statistics, base.kappa, base.nu, base.scales))
-
-
 def sample_partitions(
     X: Array,  # (T, D), centred
     labels: Ints,  # (T,), where to begin: 0 … K−1, all used
@@ -134,15 +118,14 @@ def sample_partitions(
     >>> len(draws), draws[-1].n_clusters >= 2
     (50, True)
     """
-    from outtrees.models.cloud_kernels import sweep
+    from outtrees.models.cloud_kernels import draw_base, gather_statistics, sweep
 
     labels = np.array(labels, dtype=np.intp)
     n_clusters = int(labels.max()) + 1
-    centre = np.zeros(X.shape[1])
+    centre, bounds = np.zeros(X.shape[1]), Base.bounds(X.shape[1])
     draws = []
     for i in range(n_sweeps):
         order, uniforms = rng.permutation(len(X)), rng.random(len(X))
-        factor = np.diag(np.sqrt(base.scales))
         n_clusters = sweep(
             X,
             labels,
@@ -153,70 +136,22 @@ def sample_partitions(
             base.kappa,
             base.nu,
             centre,
-            factor,
+            base.scales,
         )
         if learn_every and i % learn_every == learn_every - 1:
-            base = _drawn_base(base, X, labels, n_clusters, rng)
+            at, statistics = base.vector, gather_statistics(X, labels, n_clusters)
+            draw_base(rng, at, _directions(X.shape[1], rng), bounds, *statistics)
+            base = Base.of(at)
         draws.append(Draw(base, labels.copy(), n_clusters))
     return draws
 
 
-def _drawn_base(
-    base: Base, X: Array, labels: Ints, n_clusters: int, rng: np.random.Generator
-) -> Base:
-    """Return a base drawn along each of its first three numbers, all scales, and some of them."""
-    from outtrees.models.cloud_kernels import gather_statistics
-
-    D = X.shape[1]
-    statistics = gather_statistics(X, labels, n_clusters)
-    bounds = Base.bounds(D)
-    directions = list(np.eye(3 + D)[:3])
-    if D > 1:
-        directions.append(np.append(np.zeros(3), np.ones(D)))
-    directions += [np.eye(3 + D)[3 + c] for c in rng.permutation(D)[:_MOST_SCALES]]
-    at = base.vector
-    for direction in directions:
-
-        def along(step: float, at: Array = at, direction: Array = direction) -> float:
-            return log_joint(Base.of(at + step * direction), statistics)
-
-        moved = direction > 0
-        room = (bounds[moved] - at[moved, None]) / direction[moved, None]
-        at = at + direction * slice_sample(along, room[:, 0].max(), room[:, 1].min(), rng)
-    return Base.of(at)
-
-
-def slice_sample(
-    log_density: Callable[[float], float],
-    low: float,
-    high: float,
-    rng: np.random.Generator,
-    width: float = 1.0,
-) -> float:
-    """Return the next state after 0 of a chain that leaves exp(log_density) as it is (Neal 2003).
-
-    A level below the density at 0, an interval stepped out until both its ends lie lower or reach
-    the bounds, and points in it drawn until one lies higher.
-
-    Examples
-    --------
-    >>> bool(abs(slice_sample(lambda x: 0.0, -0.5, 0.5, np.random.default_rng(0), 0.1)) < 0.5)
-    True
-    """
-    if not low < high:
-        return 0.0
-    level = log_density(0.0) + np.log(rng.random())
-    left = max(low, -width * rng.random())
-    right = min(high, left + width)
-    while left > low and log_density(left) > level:
-        left = max(low, left - width)
-    while right < high and log_density(right) > level:
-        right = min(high, right + width)
-    while True:
-        new = float(rng.uniform(left, right))
-        if log_density(new) > level or left == right:
-            return new
-        left, right = (new, right) if new < 0 else (left, new)
+def _directions(n_features: int, rng: np.random.Generator) -> Array:
+    """Return what of a base is drawn: its first three numbers, all scales, and some of them."""
+    every = np.eye(3 + n_features)
+    scales = rng.permutation(n_features)[:_MOST_SCALES]
+    together = [every[3:].sum(axis=0)] if n_features > 1 else []
+    return np.array([*every[:3], *together, *every[3 + scales]])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -230,9 +165,15 @@ class CloudsMutation(Mutation):
         its values get the normal quantiles of their probabilities, and the clouds of all columns
         together are those of these scores. Then skewed and heavy-tailed columns need no further
         clouds, and what columns have in common can be learned from few records.
+    sparse : bool
+        Whether clusters look, beforehand, as if each column followed from few of the columns
+        before it, instead of from none: clouds are those of what is left of each column after an
+        average of regressions on few columns (`chain`). For many columns and few records.
+    n_chains : int
+        The number of chains, which begin with all records together or with many small clusters;
+        half as many for each column by itself. More depend less on the seed.
     n_sweeps, n_warmup, thin : int
-        Of each of two chains, one that begins with all records together and one with many small
-        clusters: sweeps, how many are discarded first, and every so many is kept.
+        Of each chain: sweeps, how many are discarded first, and every so many is kept.
     max_records : int
         Of more records a random sample is taken.
 
@@ -253,6 +194,8 @@ class CloudsMutation(Mutation):
     """
 
     scores: bool = False
+    sparse: bool = False
+    n_chains: int = 4
     n_sweeps: int = 100
     n_warmup: int = 40
     thin: int = 4
@@ -266,6 +209,7 @@ class CloudsMutation(Mutation):
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
+        check_count(owner, "n_chains", self.n_chains, 1)
         check_count(owner, "n_sweeps", self.n_sweeps, 1)
         check_count(owner, "n_warmup", self.n_warmup, 0)
         check_count(owner, "thin", self.thin, 1)
@@ -296,9 +240,7 @@ class CloudsMutation(Mutation):
         X = _spread_over_rounding(X, rng)
         if not self.scores:
             return self._averaged(X, rng)
-        # Columns by themselves are soon learned, and their probabilities are needed often.
-        alone = CloudsMutation(n_sweeps=70, n_warmup=30, thin=4)
-        margins = tuple(alone._averaged(column[:, None], rng) for column in X.T)
+        margins = _margins(X.tobytes(), X.shape, self.n_chains, int(rng.integers(2**31)))
         clouds = replace(self, scores=False)._averaged(_normal_scores(margins, X), rng)
         return replace(clouds, scores=True, margins=margins)
 
@@ -306,19 +248,27 @@ class CloudsMutation(Mutation):
         """Return the average over draws of the clouds of these records."""
         mean, deviation = X.mean(axis=0), X.std(axis=0)
         deviation = np.where(deviation > 0, deviation, 1.0)  # a constant column keeps its units
-        scaled = (X - mean) / deviation
+        scaled, D = (X - mean) / deviation, X.shape[1]
+        back = None
+        if self.sparse and D > 1:
+            scaled, back = _left_by_chains(scaled, rng)
         draws: list[Draw] = []
-        # One column mixes well: a single chain, from many small clusters, is enough.
-        for labels in first_partitions(scaled, rng)[-1 if X.shape[1] == 1 else 0 :]:
-            chain = sample_partitions(scaled, labels, Base.start(X.shape[1]), self.n_sweeps, rng)
+        for labels in first_partitions(scaled, self.n_chains, rng):
+            chain = sample_partitions(scaled, labels, Base.start(D), self.n_sweeps, rng)
             draws += chain[self.n_warmup :: self.thin]
         found = CloudsMutation.given(draws, scaled)
+        means, factors = found.means, found.factors
+        if back is not None:
+            means = means @ back.T
+            upper = np.linalg.qr((back @ factors).transpose(0, 2, 1), mode="r")
+            signs = np.sign(np.diagonal(upper, axis1=1, axis2=2))
+            factors = (signs[:, :, None] * upper).transpose(0, 2, 1)
         return replace(
             self,
             log_weights=found.log_weights,
             dof=found.dof,
-            means=found.means * deviation + mean,
-            factors=found.factors * deviation[:, None],
+            means=means * deviation + mean,
+            factors=factors * deviation[:, None],
         )
 
     @classmethod
@@ -400,7 +350,9 @@ class CloudsMutation(Mutation):
             return np.concatenate(parts)
         far = (values[:, None] - self.means[:, 0]) / self.factors[:, 0, 0]
         weights = np.exp(self.log_weights)
-        below, above = stdtr(self.dof, far) @ weights, stdtr(self.dof, -far) @ weights
+        tail = stdtr(self.dof, -np.abs(far))  # the smaller part, for its digits
+        below = np.where(far < 0, tail, 1.0 - tail) @ weights
+        above = np.where(far < 0, 1.0 - tail, tail) @ weights
         total = below + above
         # The smaller of the two keeps its digits.
         score = np.where(below < above, ndtri(below / total), -ndtri(above / total))
@@ -448,6 +400,17 @@ class CloudsMutation(Mutation):
         return 0.0
 
 
+@lru_cache(maxsize=8)  # clouds of normal scores that differ in `sparse` alone have the same
+def _margins(
+    data: bytes, shape: tuple[int, int], n_chains: int, seed: int
+) -> tuple[CloudsMutation, ...]:
+    """Return the clouds of each column by itself: soon learned, and their sums are taken often."""
+    alone = CloudsMutation(n_chains=max(1, n_chains // 2), n_sweeps=70, n_warmup=30)
+    rng = np.random.default_rng(seed)
+    columns = np.frombuffer(data).reshape(shape).T
+    return tuple(alone._averaged(column[:, None], rng) for column in columns)
+
+
 def _normal_scores(margins: tuple[CloudsMutation, ...], X: Array) -> Array:
     columns = [margin._normal_score(c) for margin, c in zip(margins, X.T, strict=True)]
     return np.stack(columns, axis=1)
@@ -473,14 +436,66 @@ def _predictive(X: Array, draw: Draw) -> tuple[Array, Array, Array, Array]:
     return log_weights, dof, means * (counts / weight)[:, None], factors
 
 
-def first_partitions(X: Array, rng: np.random.Generator) -> list[Ints]:
-    """Return the partitions with which the chains begin."""
+def first_partitions(X: Array, n: int, rng: np.random.Generator) -> list[Ints]:
+    """Return the partitions with which n chains begin: in turn many small clusters, and one."""
     together = np.zeros(len(X), dtype=np.intp)
     several = min(len(np.unique(X, axis=0)), max(2, len(X) // _ONE_START))
     if several < 2:
-        return [together]
-    means = KMeans(several, n_init=1, random_state=int(rng.integers(2**31))).fit(X)
-    return [together, np.unique(means.labels_, return_inverse=True)[1].astype(np.intp)]
+        return [together] * n
+    result = []
+    for i in range(n):
+        if i % 2:
+            labels = together
+        elif X.shape[1] == 1:  # runs of the sorted values
+            labels = np.empty(len(X), dtype=np.intp)
+            labels[X[:, 0].argsort(kind="stable")] = np.arange(len(X)) * several // len(X)
+        else:
+            means = KMeans(several, n_init=1, random_state=int(rng.integers(2**31))).fit(X)
+            labels = np.unique(means.labels_, return_inverse=True)[1].astype(np.intp)
+        result.append(labels)
+    return result
+
+
+def _left_by_chains(X: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return what chains of regressions leave of the records, and the matrix that leads back.
+
+    What is left of a record comes from a chain that was fitted without it, in units of the
+    deviation that this chain expects; the matrix is that of the chain of all records.
+    """
+    from outtrees.models.cloud_kernels import chain
+
+    T, D = X.shape
+    gram = X.T @ X
+    order = column_order(gram)
+    left = np.empty_like(X)
+    for fold in np.array_split(rng.permutation(T), min(_CHAIN_FOLDS, T)):
+        rest = gram - X[fold].T @ X[fold]
+        coefs, variances = chain(rest, T - len(fold), order, _PENALTIES, _MOST_REGRESSORS)
+        left[fold] = (X[fold] - X[fold] @ coefs.T) / np.sqrt(variances)
+    coefs, variances = chain(gram, T, order, _PENALTIES, _MOST_REGRESSORS)
+    return left, np.linalg.inv(np.eye(D) - coefs) * np.sqrt(variances)
+
+
+def column_order(gram: Array) -> Ints:
+    """Return an order of columns in which each follows the one before that it resembles most.
+
+    It begins with the column that resembles all others most; the next is always the one that is
+    most correlated with one of those already there (Prim's spanning tree).
+
+    Examples
+    --------
+    >>> column_order(np.array([[1.0, 0.1, 0.9], [0.1, 1.0, 0.5], [0.9, 0.5, 1.0]]))
+    array([2, 0, 1])
+    """
+    variances = np.maximum(np.diagonal(gram), np.finfo(float).tiny)
+    alike = gram**2 / np.outer(variances, variances)
+    order = [int(alike.sum(axis=0).argmax())]
+    nearest = alike[order[0]].copy()
+    while len(order) < len(gram):
+        nearest[order] = -1.0
+        order.append(int(nearest.argmax()))
+        nearest = np.maximum(nearest, alike[order[-1]])
+    return np.array(order, dtype=np.intp)
 
 
 def _spread_over_rounding(X: Array, rng: np.random.Generator) -> Array:
