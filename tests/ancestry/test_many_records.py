@@ -87,7 +87,7 @@ def test_every_answer_works_on_candidates(found, tmp_path):
     assert len(found.tree("sample", random_state=1)) == 240
     assert sum(found.n_roots_) == pytest.approx(1.0)
     found.report(tmp_path / "report.html")
-    assert "no candidates hold" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "outside the candidates hold" in (tmp_path / "report.html").read_text(encoding="utf-8")
     again = load(save(found, tmp_path / "model.safetensors"))
     assert again.dropped_mass_ == found.dropped_mass_
     assert again.log_likelihood_ == found.log_likelihood_

@@ -8,7 +8,7 @@ from outtrees import OutTreeDensity
 from outtrees.datasets import make_spiral
 
 # With few candidates much probability is left out, which is told; a test of its own looks at that.
-pytestmark = pytest.mark.filterwarnings("ignore:.*that are no candidates hold")
+pytestmark = pytest.mark.filterwarnings("ignore:.*outside the candidates hold")
 
 
 T = 70

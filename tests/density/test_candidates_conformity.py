@@ -6,7 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from outtrees import OutTreeClassifier, OutTreeDensity
 
 # With few candidates much probability is left out, which is told; a test of its own looks at that.
-pytestmark = pytest.mark.filterwarnings("ignore:.*that are no candidates hold")
+pytestmark = pytest.mark.filterwarnings("ignore:.*outside the candidates hold")
 
 
 # scikit-learn fits toy data with duplicated and constant columns, of which ours rightly warns.

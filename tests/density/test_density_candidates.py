@@ -14,7 +14,7 @@ from outtrees.inference.likelihood import leaf_log_density, log_likelihood
 from outtrees.trees.parents import are_out_trees
 
 # With few candidates much probability is left out, which is told; a test of its own looks at that.
-pytestmark = pytest.mark.filterwarnings("ignore:.*that are no candidates hold")
+pytestmark = pytest.mark.filterwarnings("ignore:.*outside the candidates hold")
 
 
 SPIRAL = make_spiral(80)
@@ -150,7 +150,9 @@ def test_auto_goes_by_the_number_of_records(monkeypatch):
 @pytest.mark.filterwarnings("default")
 def test_much_probability_left_out_is_told():
     model = OutTreeDensity("gaussian", candidates="knn", n_candidates=1, random_state=0)
-    with pytest.warns(CandidatesWarning, match=r"no candidates hold .*%.*; raise n_cand") as told:
+    with pytest.warns(
+        CandidatesWarning, match=r"outside the candidates hold .*%.*; raise n_cand"
+    ) as told:
         model.fit(SPIRAL)
     assert model.dropped_mass_.mean > 0.01
     assert told[0].filename == __file__

@@ -9,7 +9,7 @@ from outtrees.labels import classifier
 from outtrees.labels.classifier import OutTreeClassifier
 
 # With few candidates much probability is left out, which is told; a test of its own looks at that.
-pytestmark = pytest.mark.filterwarnings("ignore:.*that are no candidates hold")
+pytestmark = pytest.mark.filterwarnings("ignore:.*outside the candidates hold")
 
 
 FEW = {"n_chains": 2, "n_draws": 30, "burn_in": 5, "random_state": 0}

@@ -25,6 +25,18 @@ _BAR = 20
 _FIRST, _FEW = 40, 10  # lines on the screen of a long list; so few more are not worth a cut
 
 
+_ITERATIONS = (
+    "{task.description}",
+    "BarColumn",
+    "iteration {task.completed}, penalised log-likelihood {task.fields[value]}",
+    "TimeElapsedColumn",
+)
+_UNITS = (
+    *("{task.description}", "BarColumn", "MofNCompleteColumn", "TimeElapsedColumn"),
+    *("TimeRemainingColumn", "{task.fields[last]}"),
+)
+
+
 class Screen:
     """Prints for people, or one JSON object for programs.
 
@@ -123,32 +135,12 @@ class Screen:
 
         On a terminal only: a file or a pipe would keep every position of the bar.
         """
-        if self.quiet or not sys.stderr.isatty():
-            yield lambda iteration, objective: None
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        with (
-            Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn(
-                    "iteration {task.completed}, penalised log-likelihood {task.fields[value]}"
-                ),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            ) as bar,
-            silenced(),
-        ):
-            task = bar.add_task(title, total=total, value="…")
+        with self._bar(title, _ITERATIONS, total, value="…") as update:
 
             def move(iteration: int, objective: float) -> None:
-                bar.update(task, completed=min(iteration, total), value=f"{objective:.2f}")
+                update(completed=min(iteration, total), value=f"{objective:.2f}")
 
             yield move
-            bar.refresh()  # a fit may end between two repaints
 
     @contextmanager
     def counting(self, title: str) -> Iterator[Callable[..., None]]:
@@ -156,38 +148,35 @@ class Screen:
 
         On a terminal only.
         """
-        if self.quiet or not sys.stderr.isatty():
-            yield lambda done, total, last="": None
-            return
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        with (
-            Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[last]}"),
-                console=Console(stderr=True),
-                transient=True,
-            ) as bar,
-            silenced(),
-        ):
-            task = bar.add_task(title, total=None, last="")
+        with self._bar(title, _UNITS, None, last="") as update:
 
             def move(done: int, total: int, last: str = "") -> None:
-                bar.update(task, completed=done, total=total, last=last)
+                update(completed=done, total=total, last=last)
 
             yield move
+
+    @contextmanager
+    def _bar(
+        self, title: str, columns: Sequence[str], total: int | None, **fields: Any
+    ) -> Iterator[Callable[..., None]]:
+        """Yield what moves a bar of these columns: classes of rich.progress, or texts."""
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda **changes: None
+            return
+        from rich import progress
+        from rich.console import Console
+
+        made = [
+            getattr(progress, name)() if name.isalpha() else progress.TextColumn(name)
+            for name in columns
+        ]
+        with (
+            progress.Progress(*made, console=Console(stderr=True), transient=True) as bar,
+            silenced(),
+        ):
+            task = bar.add_task(title, total=total, **fields)
+            yield lambda **changes: bar.update(task, **changes)
+            bar.refresh()  # work may end between two repaints
 
     @contextmanager
     def busy(self, title: str) -> Iterator[None]:
