@@ -11,7 +11,6 @@ from sklearn.neighbors import KernelDensity
 
 from outtrees._common.types import Array
 from outtrees.bayes.estimator import BayesianOutTree
-from outtrees.bayes.stacking import default_families
 from outtrees.density.stacking import stack_mutations
 from outtrees.inference import fit_mutation
 from outtrees.inference.likelihood import leaf_log_density, log_predictive_ratio
@@ -22,6 +21,13 @@ from outtrees.models import (
     ProductMutation,
 )
 from outtrees.models.base import Mutation
+from outtrees.models.conjugate import (
+    GaussianPosterior,
+    KernelPosterior,
+    MixturePosterior,
+    Posterior,
+    ProductPosterior,
+)
 from paper.dirichlet_mixture import DirichletProcessMixture
 
 Method = Callable[[Array, Array, Array, int, bool], dict[str, Any]]
@@ -189,13 +195,35 @@ def mixtures(
     }
 
 
+def _families(n_records: int) -> dict[str, Posterior]:
+    """Return the families that are tried.
+
+    Clouds around the parent and elsewhere, clouds alone (up to one for every 32 records, of which
+    those not needed empty out), curves (children displaced by one or two linear maps, or drawn to
+    a smooth function of the parent), and columns with values of their own, such as counts and
+    codes, at two scales.
+    """
+    many = max(2, n_records // 32)
+    map_ = GaussianPosterior(prior_strength=0.1)
+    sharp = MixturePosterior(n_iid=2, n_local=3, prior_strength=0.01)
+    return {
+        "clouds + Parzen": MixturePosterior(n_iid=min(3, many)),
+        "clouds": MixturePosterior(n_iid=many, n_local=0),
+        "linear map": GaussianPosterior(start_correlation=0.9),
+        "cloud + 2 linear maps": MixturePosterior(n_iid=1, n_local=2, local=map_),
+        "kernel": KernelPosterior(),
+        "columns": ProductPosterior(MixturePosterior(n_iid=2)),
+        "columns, sharp": ProductPosterior(sharp),
+    }
+
+
 def bayesian(
     train: Array, validation: Array, test: Array, seed: int, quick: bool
 ) -> dict[str, Any]:
     """Return the scores of variational Bayes, its family chosen on the validation records."""
 
     def fitted(name: str, X: Array, tol: float) -> BayesianOutTree:
-        family = default_families(len(X))[name]
+        family = _families(len(X))[name]
         options = {"tol": tol, "random_state": seed % 2**31}
         return BayesianOutTree(family, **options, max_iter=20 if quick else 200).fit(X)
 

@@ -24,7 +24,7 @@ QUIET = pytest.mark.filterwarnings("ignore::UserWarning")
 
 @pytest.fixture(scope="module")
 def model():
-    return BayesianOutTree(random_state=0).fit(SPIRAL)
+    return BayesianOutTree("gaussian", random_state=0).fit(SPIRAL)
 
 
 @QUIET
@@ -157,7 +157,7 @@ def test_options_that_are_refused(options, message):
 @pytest.mark.parametrize(
     ("options", "X", "message"),
     [
-        ({"n_components": 3}, PLAIN, "is no prior of mutation='gaussian'"),
+        ({"mutation": "gaussian", "n_components": 3}, PLAIN, "is no prior of mutation='gaussian'"),
         ({"mutation": GaussianPosterior(), "mean_precision_prior": 3.0}, PLAIN, "is no prior of"),
         ({"mutation": "auto", "n_components": 2}, PLAIN, "is no prior of mutation='auto'"),
         ({}, np.where(PLAIN > 2, np.nan, PLAIN), "Input X contains NaN"),
@@ -189,7 +189,7 @@ def test_categories_may_be_missing():
 
 def test_not_converged_and_not_fitted():
     with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
-        model = BayesianOutTree(max_iter=1, tol=0.0).fit(SPIRAL)
+        model = BayesianOutTree("gaussian", max_iter=1, tol=0.0).fit(SPIRAL)
     assert not model.converged_
     for ask in ("score_samples", "log_predictive"):
         with pytest.raises(NotFittedError):
@@ -205,3 +205,15 @@ def test_the_trees_of_the_fit_are_kept(monkeypatch, model):
     assert model.sample_trees(2, random_state=0).shape == (2, len(SPIRAL))
     with pytest.raises(NameError):
         pickle.loads(pickle.dumps(model)).sample_trees()
+
+
+def test_the_default_is_not_behind_its_simpler_forms():
+    """Three clouds: one linear map knows one."""
+    rng = np.random.default_rng(4)
+    middle = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+    X = middle[rng.integers(3, size=120)] + rng.normal(size=(120, 2))
+    train, test = X[:60], X[60:]
+    found = BayesianOutTree(random_state=0).fit(train).score(test) / 60
+    for name in ("gaussian", "parzen", "mixture"):
+        one = BayesianOutTree(name, random_state=0).fit(train).score(test) / 60
+        assert found > one - 0.1

@@ -82,13 +82,14 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    mutation : str, Posterior or Mutation, default="gaussian"
+    mutation : str, Posterior or Mutation, default="auto"
         How a child differs from its parent: "gaussian", "parzen", "iid", "kernel" (a smooth
         function of the parent), "mixture", "columns" (each column by itself), "categorical",
         "poisson", or a posterior from `outtrees.models.conjugate` with priors of its own. Any
         mutation with few parameters can be given too; it gets a `PointPosterior`.
-        "auto" fits seven families once each, and mixes them with the weights that predict every
-        record best from all others.
+        "auto" mixes six families with the weights that predict held-out records best
+        (`outtrees.bayes.stacking`). Name one, such as "gaussian", for its parameters and their
+        intervals, or where you ask for trees: "auto" may find that parents say nothing.
     n_components : int or None, default=None
         The number of clouds of a "mixture"; those not needed empty out. None: 1.
     weight_concentration_prior : float or None, default=None
@@ -124,8 +125,8 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     weights_ : array
         Expected weights of the components, for mixtures and "auto".
     candidates_ : dict
-        For "auto": `names`, `weight`, `lower_bound` and `log_density` (the sum over records of
-        their leave-one-out log-densities) of the families.
+        For "auto": `names`, `weight`, `lower_bound` (NaN for those not mixed) and `log_density` (of
+        records held out, summed; NaN for those that were soon far behind) of the families.
     tree_ : OutTreeDistribution
         q over the out-trees of the training records.
     edge_marginals_, root_marginals_ : arrays of shape (T, T) [child, parent] and (T,)
@@ -171,7 +172,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        mutation: str | Posterior | Mutation = "gaussian",
+        mutation: str | Posterior | Mutation = "auto",
         *,
         n_components: int | None = None,
         weight_concentration_prior: float | None = None,
@@ -602,7 +603,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     def _stacked(self, X: Array) -> VariationalFit:
         """Return the mixture of the default families as one fit of no steps of its own."""
         stack = stack_posteriors(
-            default_families(len(X)),
+            default_families(),
             X,
             n_jobs=self.n_jobs,
             n_init=self.n_init,
@@ -612,15 +613,17 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         self.candidates_ = {
             "names": stack.names,
             "weight": stack.weights,
-            "lower_bound": np.array([fit.lower_bound for fit in stack.fits]),
+            "lower_bound": np.array(
+                [stack.fits[n].lower_bound if n in stack.fits else np.nan for n in stack.names]
+            ),
             "log_density": stack.log_densities.sum(axis=1),
         }
         tree = variational_trees(stack.posterior, X)
         return VariationalFit(
             stack.posterior,
             np.array([lower_bound(stack.posterior, X, tree)]),
-            max(fit.n_iter for fit in stack.fits),
-            sum(fit.n_evaluations for fit in stack.fits),
-            all(fit.converged for fit in stack.fits),
+            max(fit.n_iter for fit in stack.fits.values()),
+            sum(fit.n_evaluations for fit in stack.fits.values()),
+            all(fit.converged for fit in stack.fits.values()),
             tree,
         )

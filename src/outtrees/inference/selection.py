@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,7 +64,7 @@ class Selection:
 
 
 def select_mutation(
-    mutations: Mapping[Any, Mutation],
+    mutations: Mapping[Any, Any],
     X: ArrayLike,  # (T, D)
     *,
     cv: int = 5,
@@ -72,6 +72,7 @@ def select_mutation(
     race: bool = False,
     n_jobs: int | None = None,
     random_state: Any = None,
+    held_out: Callable[..., Array] | None = None,
     **fit_options: Any,
 ) -> Selection:
     """Return the mutation with the highest mean held-out leaf log-density.
@@ -88,6 +89,9 @@ def select_mutation(
     race : bool
         Whether mutations that are far behind on the first fold, by more than a nat for each record
         and three standard errors, are tried no further.
+    held_out : callable, optional
+        What fits one of them and scores a fold, for models that are no mutations: takes the model,
+        the records, the rows held out, a seed and the options of a fit.
 
     Examples
     --------
@@ -119,13 +123,16 @@ def select_mutation(
     folds = np.array_split(record_order(records)[rng.permutation(T)], cv)
     seed = int(rng.integers(2**31))
     names = list(mutations)
-    known = [with_known_values(mutation, records) for mutation in mutations.values()]
+    known = [
+        with_known_values(model, records) if isinstance(model, Mutation) else model
+        for model in mutations.values()
+    ]
+    score = _held_out if held_out is None else held_out
     log_densities = np.full((len(names), T), np.nan)
 
     def run(jobs: list[tuple[int, int]]) -> None:
         scored = Parallel(n_jobs=n_jobs)(
-            delayed(_held_out)(known[k], records, folds[fold], seed, fit_options)
-            for k, fold in jobs
+            delayed(score)(known[k], records, folds[fold], seed, fit_options) for k, fold in jobs
         )
         for (k, fold), values in zip(jobs, scored, strict=True):
             log_densities[k, folds[fold]] = values
