@@ -35,7 +35,8 @@ from outtrees import Ancestry
 from outtrees.records import read_records
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ancestry"
-DATES = {"Date", "import", "date_symptoms", "days_uncertain", "birth", "last"}
+# Not shuffled; without frames a film is no table of tracks.
+DATES = {"Date", "import", "date_symptoms", "days_uncertain", "birth", "last", "tmin"}
 # Published: measles 11.7 days (Vink, Bootsma & Wallinga 2014), sd of the same order as their
 # estimates; rabies in dogs: lognormal, mean and sd of Mancy et al. 2022.
 MEASLES = {"waiting_mean": 11.7, "waiting_sd": 2.0, "kinds": {"import": "introduction"}}
