@@ -489,7 +489,7 @@ def test_waits_between_calendar_dates_are_told_in_days():
 
 def test_new_records_far_away_are_placed_as_if_they_came_alone():
     table = {"id": list("abcd"), "lat": [50.0, 50.1, 50.2, 50.4], "lon": [7.0, 7.3, 7.1, 7.6]}
-    found = Ancestry(id="id", waiting_mean=1.0).fit(table)
+    found = Ancestry(id="id").fit(table)
     new = {"id": ["x", "y"], "lat": [50.1, 69.0], "lon": [7.5, 19.0]}
     both = found.place(new, min_support=0.0)
     alone = found.place({name: cells[:1] for name, cells in new.items()}, min_support=0.0)
@@ -581,3 +581,23 @@ def test_new_records_have_the_uncertainty_of_their_own_dates():
     )
     spread = [max(t["support"]) for t in (exact, vague)]
     assert spread[1] < spread[0] - 0.1
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"waiting_mean": 3.0},
+        {"disease": "measles"},
+        {"generation_time": np.array([0.5, 0.5])},
+        {"clock": True},
+        {"until": "x"},
+        {"transmission": True},
+        {"date_uncertainty": 1.0},
+    ],
+    ids=lambda option: next(iter(option)),
+)
+def test_options_of_dates_need_dates(option):
+    table = {"id": list("abc"), "ward": list("NNS"), "x": [1.5, 2.5, 3.5]}
+    (name,) = option
+    with pytest.raises(RecordsError, match=f"^{name} needs a column of dates, but there is none"):
+        Ancestry(**option).fit(table)

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from cli.outbreak import write_outbreak
 from outtrees import OutTreeDensity
 from outtrees.cli import main
+from outtrees.cli.cost import Timed
 from outtrees.datasets import make_spiral
 from outtrees.io import save
 
@@ -24,7 +25,7 @@ def outtrees():
 @pytest.fixture
 def untried(monkeypatch):
     """Let --check read and refuse as it does, without the fits by which it estimates the time."""
-    monkeypatch.setattr("outtrees.cli.cost.by_trials", lambda n, trial: (1.0, n))
+    monkeypatch.setattr("outtrees.cli.cost.by_trials", lambda n, trial: Timed(1.0, n))
 
 
 @pytest.fixture

@@ -181,7 +181,7 @@ CONTRADICTIONS = {
     ),
     "disease without dates": (
         ["--disease", "measles", "--kind", "day=count"],
-        "needs dates, but no",
+        "--disease needs a column of dates, but there is none",
     ),
     "censored without date": (["--censored", "b"], "--censored says which dates are open, but"),
 }
@@ -327,9 +327,10 @@ def test_waiting_times_without_dates(refused, write, table):
     times = write("w.csv", "0.5\n0.5\n")
     number = ("--kind", "day=continuous")  # by its name it would be a date
     line = refused("ancestry", table, *number, "--generation-time", times)
-    assert line.startswith("--generation-time needs dates, but no column holds any; name one with")
-    assert "--date (columns: 'day', 'a', 'b')" in line
-    assert "--waiting-mean needs dates" in refused("ancestry", table, *number, "--waiting-mean", 3)
+    assert line.startswith("--generation-time needs a column of dates, but there is none; name it")
+    assert "--kind 'onset=date' (columns: 'day', 'a', 'b')" in line
+    line = refused("ancestry", table, *number, "--waiting-mean", 3)
+    assert line.startswith("--waiting-mean needs a column of dates")
 
 
 @pytest.mark.usefixtures("untried")

@@ -1,11 +1,12 @@
 """A run that does not fit is refused, and how long one takes is estimated."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
 from outtrees.candidates.plan import dense_bytes
-from outtrees.cli.cost import Cost, by_trials, refuse_too_large
+from outtrees.cli.cost import Cost, Timed, by_trials, refuse_too_large
 from outtrees.cli.errors import CommandError
 
 GB = 10**9
@@ -57,7 +58,7 @@ def test_trials_find_out_how_the_time_grows(monkeypatch, power):
         sizes.append(len(rows))
         clock[0] += 0.2 * (len(rows) / 40) ** power
 
-    seconds, last = by_trials(400, trial)
+    seconds, last, _ = by_trials(400, trial)
     assert seconds == pytest.approx(0.2 * 10**power)
     assert sizes[:3] == [40, 40, 80]  # the first compiles
     assert last == sizes[-1] < 400
@@ -67,8 +68,43 @@ def test_trials_find_out_how_the_time_grows(monkeypatch, power):
     assert by_trials(4000, trial)[0] == pytest.approx(7 + 0.2 * 10**power * 10)
 
 
-def test_trials_that_fail_leave_the_estimate_to_the_engine():
+def test_trials_that_fail_leave_the_estimate_to_the_engine_and_say_why():
     def trial(rows):
-        raise ValueError
+        raise ValueError("no column left")
 
-    assert by_trials(100, trial) is None
+    assert by_trials(100, trial) == Timed(None, 100, "no column left")
+
+
+def test_a_trial_of_few_records_that_fails_is_repeated_with_more():
+    def trial(rows):
+        if len(rows) < 160:
+            raise ValueError("too few")
+
+    found = by_trials(200, trial)
+    assert found.seconds > 0
+    assert (found.records, found.failure) == (200, "")
+
+
+def test_check_says_why_a_trial_failed(outtrees, mixed, monkeypatch):
+    def fails(self, X):
+        raise ValueError("no column left")
+
+    mixed.write_text(mixed.read_text().replace("t5,,", "t5,9.5,"))
+    monkeypatch.setattr("outtrees.density.OutTreeDensity.fit", fails)
+    result = outtrees("density", mixed, "--check")
+    assert result.exit_code == 0, result.output
+    assert "a trial fit of all of the records failed" in result.stderr
+    assert "the fit said: no column left" in result.stderr
+    assert "time: about" in result.stdout
+
+
+def test_trials_are_given_the_contacts_among_their_records(outtrees, tmp_path):
+    names = [f"c{i:02}" for i in range(60)]
+    table, contacts = tmp_path / "cases.csv", tmp_path / "contacts.csv"
+    table.write_text("case\n" + "\n".join(names) + "\n")
+    pairs = [f"{a},{b}" for a, b in pairwise(names)]
+    contacts.write_text("from,to\n" + "\n".join(pairs) + "\n")
+    result = outtrees("ancestry", table, "--id", "case", "--contacts", contacts, "--check")
+    assert result.exit_code == 0, result.output
+    assert "by fits of up to 60 of the records" in result.stdout
+    assert "failed" not in result.stderr

@@ -208,14 +208,6 @@ def _main_date(records: Records, dates: DateOptions) -> Column | None:
             *(ends if dates.until is None else ()),
             column=found[1].name,
         )
-    if not found:
-        for name, value in (("until", dates.until), ("censored", dates.censored)):
-            if value is not None:
-                raise RecordsError(
-                    Option(name, value),
-                    " needs a column of dates, but there is none; name it, for example ",
-                    Option("kinds", {"onset": "date"}),
-                )
     return found[0] if found else None
 
 

@@ -50,6 +50,7 @@ from outtrees.ancestry.integration import (
 )
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.model_choice import (
+    check_dated,
     check_waits,
     date_options,
     model_sentence,
@@ -425,6 +426,7 @@ class Ancestry(BaseEstimator):
             )
         check_waits(self)
         self.table_ = self._read(table, sequences, unsequenced)
+        check_dated(self.table_, vars(self))
         plan = table_plan(self.table_, self.candidates, self.n_candidates)
         plan.check()
         columns = self._columns(distances, log_weights)

@@ -6,7 +6,8 @@ some of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,39 @@ if TYPE_CHECKING:
 _DNA = ("A", "C", "G", "T")
 _ONSETS = ("onset", "symptom", "illness")  # in names of columns of dates
 _KNOWN = TransmissionOptions._fields[:-1]  # options of the transmission model
+_OF_DATES = (
+    *("generation_time", "waiting_mean", "waiting_sd", "waiting_law", "disease", "clock"),
+    *(*_KNOWN, "transmission", "date_uncertainty", "until", "censored"),
+)
+
+
+def check_dated(records: Records, options: Mapping[str, Any]) -> None:
+    """Refuse options that say how dates are read where no column holds dates.
+
+    `options` maps names of arguments of `Ancestry`, and maybe others, to what was given.
+
+    Raises
+    ------
+    RecordsError
+        If there is such an option; the message names it.
+    """
+    aside = (options.get("until"), options.get("censored"))
+    if any(column.kind == "date" and column.name not in aside for column in records.columns):
+        return
+    unread = [(name, why) for name, _, why in records.roles if "called a date" in why][:1]
+    for name in _OF_DATES:
+        value: Any = options.get(name)
+        given = np.ndim(value) > 0 or bool(value)
+        if given and (name, value) != ("transmission", "auto"):
+            columns = ", ".join(repr(column.name) for column in records.columns[:10])
+            raise RecordsError(
+                Option(name),
+                " needs a column of dates, but there is none; ",
+                *(f"{column!r} is {why}; " for column, why in unread),
+                "name it, for example ",
+                Option("kinds", {unread[0][0] if unread else "onset": "date"}),
+                f" (columns: {columns})" if columns else "",
+            )
 
 
 def published_wait(model: Ancestry) -> WaitingTime | None:
@@ -116,12 +150,6 @@ def transmission_options(model: Ancestry) -> TransmissionOptions | None:
             " contradict each other: with the first, dates are those of sampling and depend on "
             "infections; with the second, waiting times count from the date of the parent. Leave "
             "one out.",
-        )
-    if not any(column.kind == "date" for column in model.table_.columns):
-        raise RecordsError(
-            Option(some[0] if some else "transmission"),
-            " needs a column of dates, but there is none; name it, for example ",
-            Option("kinds", {"sampled_on": "date"}),
         )
     published = published_wait(model)
     if published is not None:

@@ -365,6 +365,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
     """Return everything that the options name, read and matched by identity."""
+    from outtrees.ancestry.model_choice import check_dated
     from outtrees.records.evidence import as_evidence
 
     records = load_records(options, unique_within, **_roles(options))
@@ -375,7 +376,7 @@ def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
             options["generation_time"], options["encoding"], options["max_bytes"]
         )
         notes.append(sentence)
-    _check_dated(records, options)
+    check_dated(records, options)
     cost, warning = _cost(records, options)
     ids = records.ids
     place = {name: row for row, name in enumerate(ids)}
@@ -426,26 +427,6 @@ def _calibrate(options: Mapping[str, Any], place: Mapping[str, int]) -> Any:
                 f"{name!r} has {number} children; raise it or correct the file"
             )
     return known
-
-
-def _check_dated(records: Records, options: Mapping[str, Any]) -> None:
-    """Refuse waiting times where no column says when."""
-    if any(column.kind == "date" for column in records.columns):
-        return
-    unread = [f"{name!r} is {why}; " for name, _, why in records.roles if "called a date" in why]
-    needing = ("generation_time", "waiting_mean", "waiting_sd", "waiting_law", "disease", "clock")
-    spreading = ("generation_mean", "generation_sd", "delay_mean", "delay_sd", "sampled")
-    for name in (*needing, *spreading, "substitution_rate", "date_uncertainty"):
-        if options[name]:
-            raise CommandError(
-                f"--{name.replace('_', '-')} needs dates, but no column holds any; "
-                f"{''.join(unread[:1])}name one with --date (columns: "
-                f"{', '.join(map(repr, _named(records)))})"
-            )
-
-
-def _named(records: Records) -> list[str]:
-    return [column.name for column in records.columns[:10]]
 
 
 def _roles(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -574,7 +555,15 @@ def _trial(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Callable[
 
     def fit_some(rows: Any) -> None:
         model = make_model(Ancestry, alone, {**options, "root": None})
-        model.fit(given.records.take(rows)).parents()
+        some = given.records.take(rows)
+        names = set(some.ids)
+        model.fit(
+            some,
+            distances=None if given.distances is None else given.distances[rows][:, rows],
+            log_weights=None if given.log_weights is None else given.log_weights[rows][:, rows],
+            contacts=given.contacts and given.contacts.among(names),
+            stays=given.stays and given.stays.among(names),
+        ).parents()
 
     return fit_some
 

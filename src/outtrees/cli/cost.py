@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from outtrees._common.progress import silenced
-from outtrees.cli.errors import CommandError, told
+from outtrees.cli.errors import CommandError, one_line, told
 from outtrees.cli.screen import Screen
 
 _PROBE = 300  # records of the trial that measures this machine
@@ -67,12 +67,21 @@ def planned_cost(
     )
 
 
-def by_trials(n: int, trial: Callable[[Any], object]) -> tuple[float, int] | None:
+class Timed(NamedTuple):
+    """What fits of some of the records say about the time of all."""
+
+    seconds: float | None  # of processor; None if no fit could be timed
+    records: int  # in the largest fit
+    failure: str = ""  # of the last fit, in words
+
+
+def by_trials(n: int, trial: Callable[[Any], object]) -> Timed:
     """Return the seconds of processor that n records may take, by fits of some, and of how many.
 
     Twice as many are fitted each time until a fit takes a second or two, or all take part. The last
     two fits say how the time grows; above 400 records, where parameters are learned from some of
-    them, it grows linearly at most. None if a trial fails: the run itself will say why.
+    them, it grows linearly at most. A fit that fails before any was timed is repeated with more
+    records, up to 400: few records may lack what the table has.
 
     Parameters
     ----------
@@ -86,20 +95,27 @@ def by_trials(n: int, trial: Callable[[Any], object]) -> tuple[float, int] | Non
     so_far = time.process_time()  # to load the program and read the table, as the run will
     order = np.random.default_rng(0).permutation(n)
     size = max(2, min(n, _FIRST_TRIAL))
-    taken: list[tuple[int, float]] = []
+    compiled, taken, failure = False, list[tuple[int, float]](), ""
     with warnings.catch_warnings(), silenced():
         warnings.simplefilter("ignore")
-        try:
-            trial(np.sort(order[:size]))  # loads and compiles what the others need
-            while True:
+        while True:
+            try:
+                if not compiled:
+                    trial(np.sort(order[:size]))  # loads and compiles what the others need
+                    compiled = True
                 begin = time.process_time()  # other programs do not count
                 trial(np.sort(order[:size]))
+            except Exception as error:
+                failure = one_line(error)
+                if taken or size >= min(n, _SOME_LEARN):
+                    break
+            else:
                 taken.append((size, time.process_time() - begin))
                 if size == n or (taken[-1][1] > _ENOUGH and len(taken) > 1):
                     break
-                size = min(n, 2 * size)
-        except Exception:
-            return None
+            size = min(n, 2 * size)
+    if not taken:
+        return Timed(None, size, failure)
     last, seconds = taken[-1]
     power = 2.0
     if len(taken) > 1:
@@ -107,7 +123,7 @@ def by_trials(n: int, trial: Callable[[Any], object]) -> tuple[float, int] | Non
         power = float(np.clip(np.log(seconds / sooner) / np.log(last / before), 0.5, 3.0))
     steep = max(last, min(n, _SOME_LEARN))
     growth = (steep / last) ** power * (n / steep) ** min(1.0, power)
-    return float(so_far + seconds * growth), last
+    return Timed(float(so_far + seconds * growth), last)
 
 
 def only_checked(
@@ -122,10 +138,16 @@ def only_checked(
 
     free = free_memory()
     if check:
-        found = None
+        found = Timed(None, 0)
         if trial is not None and (free is None or cost.memory <= free):
             found = by_trials(sum(cost.groups), trial)
-        seconds = cost.seconds() if found is None else found[0]
+        seconds = cost.seconds() if found.seconds is None else found.seconds
+        if found.failure and found.seconds is None:
+            some = "all" if found.records == sum(cost.groups) else f"{found.records:,}"
+            screen.warn(
+                f"a trial fit of {some} of the records failed, so that the time is estimated from "
+                f"their number alone; the fit said: {found.failure}"
+            )
         screen.summary["check"] = {
             "memory_bytes": cost.memory,
             "free_bytes": free,
@@ -135,8 +157,8 @@ def only_checked(
         left = "this system does not say how much is free" if free is None else size_text(free)
         screen.say(f"memory: about {size_text(cost.memory)} (free: {left})")
         how = "from a short trial on this machine" if cost.guessed is None else "a rough guess"
-        if found is not None:
-            how = f"by fits of up to {found[1]:,} of the records on this machine"
+        if found.seconds is not None:
+            how = f"by fits of up to {found.records:,} of the records on this machine"
         screen.say(f"time: about {duration(seconds)} of one core, {how}")
         screen.say("checked only; nothing was written")
         screen.finish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,16 @@ class ContactList(NamedTuple):
     calendar: bool | None  # None without dates
     types: list[str]
 
+    def among(self, names: Set[str]) -> ContactList | None:
+        """Return the contacts between records of these names, None if there is none."""
+        both = zip(self.first, self.second, strict=True)
+        rows = [row for row, pair in enumerate(both) if pair[0] in names and pair[1] in names]
+        first, second, types = (
+            [cells[row] for row in rows] for cells in (self.first, self.second, self.types)
+        )
+        some = self._replace(first=first, second=second, types=types, earliest=self.earliest[rows])
+        return some if rows else None
+
 
 class StayList(NamedTuple):
     """Who was where, and when."""
@@ -50,6 +60,13 @@ class StayList(NamedTuple):
     begin: Array  # (n,), −inf if unknown
     end: Array  # (n,), inf if unknown
     calendar: bool | None
+
+    def among(self, names: Set[str]) -> StayList | None:
+        """Return the stays of records of these names, None if there is none."""
+        rows = [row for row, name in enumerate(self.record) if name in names]
+        record, place = ([cells[row] for row in rows] for cells in (self.record, self.place))
+        some = self._replace(record=record, place=place, begin=self.begin[rows], end=self.end[rows])
+        return some if rows else None
 
 
 def read_contacts(
