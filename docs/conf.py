@@ -74,4 +74,24 @@ html_theme_options = {
     "footer_end": [],
     "back_to_top_button": True,
 }
-html_sidebars = {page: [] for page in ("index", "start", "how-it-works")}
+html_sidebars = {page: [] for page in ("index", "start", "how-it-works", "paper", "paper-errata")}
+
+
+def whole_numbers(app, name, source):
+    """Keep a number and its error on one line of a table."""
+    lines = source[0].split("\n")
+    source[0] = "\n".join(
+        line.replace(" ± ", "\u00a0±\u00a0") if line.startswith("|") else line for line in lines
+    )
+
+
+def page_style(app, name, template, context, doctree):
+    """Give wide tables their own style."""
+    if name in ("paper", "paper-errata"):
+        app.add_css_file("paper.css")
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("source-read", whole_numbers)
+    app.connect("html-page-context", page_style)
