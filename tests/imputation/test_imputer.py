@@ -174,6 +174,8 @@ def test_text_booleans_and_numbers_in_one_frame(mutation):
     assert set(filled["colour"]) == {"red", "blue"}
     known = frame["colour"].notna()
     assert (filled["colour"] == frame["colour"])[known].all()
+    assert {type(cell) for cell in filled["tame"]} == {bool}
+    assert filled["tame"].tolist() == frame["tame"].tolist()
     assert set(imputer.categories_) == {"colour", "tame"}
     np.testing.assert_allclose(imputer.probabilities_["colour"].sum(axis=1), 1.0)
     assert (imputer.std_[[5, 6], 1] < 1).all()

@@ -97,6 +97,14 @@ def test_new_records_that_do_not_fit_are_named(change, message):
         model.score_samples(frame().assign(**change))
 
 
+def test_other_columns_than_those_of_the_fit_are_named():
+    model = OutTreeDensity("gaussian").fit(frame())
+    for other in (frame()[["when", "x", "ward", "sick", "street"]], frame().drop(columns="sick")):
+        names = ", ".join(map(repr, other.columns))
+        with pytest.raises(RecordsError, match=rf"in their order \('x', 'ward', .* got {names}\. "):
+            model.score_samples(other)
+
+
 @pytest.mark.parametrize(
     ("cells", "message"),
     [

@@ -813,7 +813,7 @@ class Ancestry(BaseEstimator):
     @property
     def n_roots_(self) -> Array:
         """The probabilities of 0, 1, 2, … roots. Exact; of over 2,000 records by drawn trees."""
-        return self.fitted.trees.number_of_roots()
+        return self.fitted.n_roots.copy()
 
     @property
     def log_likelihood_(self) -> float:

@@ -192,6 +192,11 @@ class Posterior:
         return mean[:E], mean[E:]
 
     @cached_property
+    def n_roots(self) -> Array:
+        """The probabilities of 0, 1, 2, … roots."""
+        return self.trees.number_of_roots()
+
+    @cached_property
     def support_errors(self) -> tuple[Array, Array]:
         """Monte-Carlo standard errors of the supports of edges (E,) and roots (T,), by the draws.
 

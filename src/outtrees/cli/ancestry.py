@@ -563,7 +563,12 @@ def _trial(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Callable[
             log_weights=None if given.log_weights is None else given.log_weights[rows][:, rows],
             contacts=given.contacts and given.contacts.among(names),
             stays=given.stays and given.stays.among(names),
-        ).parents()
+        )
+        found = find(model, options)
+        if model.fitted.roots == "any":
+            _ = model.n_roots_
+        if options["out"] is not None:
+            model.report_data("", found.spread)
 
     return fit_some
 

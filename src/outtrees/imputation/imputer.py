@@ -34,7 +34,7 @@ from outtrees.imputation.stack import (
     stack_cells,
     weighed_moments,
 )
-from outtrees.inference.frames import dates_as_days, days_as_dates
+from outtrees.inference.frames import as_they_came, dates_as_days, truth_columns
 from outtrees.inference.validation import cells_of_columns, check_params, check_records
 from outtrees.models import (
     CategoricalMutation,
@@ -192,6 +192,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Itself.
         """
         check_params(self)
+        self._truths = truth_columns(X)
         X, self._dates = dates_as_days(X)
         cells, text = read_cells(self, X, reset=True)
         names = getattr(self, "feature_names_in_", None)
@@ -282,7 +283,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             filled[new] = self._leaves(table[new])
         result = self._columns.cells(filled)
         # Standardising and back would round: cells that were there are returned as they came.
-        return days_as_dates(np.where(hidden, result, cells), getattr(self, "_dates", ()))
+        return self._as_they_came(np.where(hidden, result, cells))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:
         """Fit, and return the records with missing cells filled in, (T, D).
@@ -352,7 +353,11 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 tables[:, :, d] = centre + self._widening() * (tables[:, :, d] - centre)
         completed = self._columns.cells(tables)
         completed = np.where(np.isnan(self._table.cells), completed, self._cells)
-        return days_as_dates(completed, getattr(self, "_dates", ()))
+        return self._as_they_came(completed)
+
+    def _as_they_came(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """Return cells with dates and truth values as the data frame of the fit had them."""
+        return as_they_came(cells, getattr(self, "_dates", ()), getattr(self, "_truths", ()))
 
     def interval(self, level: float = 0.9) -> tuple[Array, Array]:
         """Return low and high ends (T, D) between which hidden numbers lie with this probability.

@@ -8,7 +8,7 @@ model fitted to a data frame reads a CSV file of the same columns and the revers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,13 @@ def coded_frame(estimator: Any, X: Any, *, reset: bool) -> Any:
     if frame is None:
         return X
     known: TableColumns | None = getattr(estimator, "table_columns_", None)
-    if not reset and (known is None or list(known) != frame.columns):
-        return X  # refused by name where columns differ
+    if not reset and known is None:
+        return X
+    if not reset and list(known or ()) != frame.columns:
+        raise RecordsError(
+            f"columns must be those of the fit, in their order ({_listed(known or ())}); got "
+            f"{_listed(frame.columns)}. Choose and order them, for example X[list(fitted.columns)]."
+        )
     if reset and len(set(frame.columns)) < len(frame.columns):
         return X
     kinds = {name: _kind(frame, name) for name in frame.columns}
@@ -119,18 +124,33 @@ def dates_as_days(X: Any) -> tuple[Any, list[int]]:
     return changed, [d for d, is_date in enumerate(dated) if is_date]
 
 
-def days_as_dates(
+def truth_columns(X: Any) -> list[int]:
+    """Return the positions of the columns of truth values in a data frame."""
+    import narwhals as nw
+
+    frame = _as_frame(X)
+    names = [] if frame is None else frame.columns
+    return [d for d, name in enumerate(names) if frame[name].dtype == nw.Boolean]
+
+
+def as_they_came(
     cells: NDArray[Any],  # (…, D)
-    positions: Sequence[int],
+    dates: Sequence[int],
+    truths: Sequence[int],
 ) -> NDArray[Any]:
-    """Return cells as objects, those of these columns as dates."""
-    if not len(positions):
+    """Return cells as objects with dates and truth values in these columns; numbers unchanged."""
+    if not len(dates) and cells.dtype != object:
         return cells
     result = np.array(cells, dtype=object)
-    for d in positions:
-        column = result[..., d]
-        for place in np.ndindex(column.shape):
-            column[place] = day_as_date(float(column[place]))
+    kinds: tuple[tuple[Sequence[int], Callable[[float], Any]], ...] = (
+        (dates, day_as_date),
+        (truths, bool),
+    )
+    for positions, made in kinds:
+        for d in positions:
+            column = result[..., d]
+            for place in np.ndindex(column.shape):
+                column[place] = made(float(column[place]))
     return result
 
 
@@ -263,6 +283,10 @@ def _coded(
         return _days(name, cells, missing), None
     numbers = [np.nan if empty else cell for cell, empty in zip(cells, missing, strict=True)]
     return _as_numbers(numbers, name), None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def _as_numbers(cells: list[Any], name: str) -> Array:

@@ -58,7 +58,10 @@ def plot_density(
     X = estimator.X_
     T, D = X.shape
     if D > 2:
-        raise ValueError(f"plot_density draws 1 or 2 columns, but the estimator knows {D}")
+        raise ValueError(
+            f"plot_density draws 1 or 2 columns, but the estimator knows {D}; fit one to the "
+            "columns that you want to see"
+        )
     ax = current_axes(ax=ax)
     names = _column_names(estimator)
     grids = _grids(X, n_grid, margin)
