@@ -118,8 +118,7 @@ def _base(columns, T, rng):
 
 
 def _prior_draw(lineage, rng):
-    own = [prior.draw(rng) for c in lineage.used for prior in lineage.kernels[c].priors()]
-    return np.array([*own, *(prior.draw(rng) for prior in lineage._outlier_priors)])
+    return np.array([prior.draw(rng) for prior in lineage.priors()])
 
 
 def _cells(lineage, values, parents, rng):
