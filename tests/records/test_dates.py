@@ -128,10 +128,14 @@ def test_years_are_dates_where_the_name_says_so():
     records = read_records(table)
     assert {c.name: c.kind for c in records.columns} == {"year": "date", "length": "continuous"}
     year = records.column("year")
-    assert year.calendar
+    assert not year.calendar
     assert year.reason == "years"
-    assert year.values[0, 0] == ((date(2009, 1, 1) - date(1970, 1, 1)).days + 364 / 2)
-    assert year.uncertainty.tolist() == [182, 182, 182, 182]
+    assert year.unit_of_time == "years"  # and so is a waiting time that is stated
+    assert year.values[:, 0].tolist() == [2009, 2013, 2011, 2009]
+    assert read_records({"phd_year": [1909, 1913, 1911]}).column("phd_year").kind == "date"
+    assert read_records({"school_year": [3, 12, 7, 3, 1, 9]}).column("school_year").kind != "date"
+    assert read_records({"day": [3, 4]}).column("day").unit_of_time == "units of time"
+    assert read_records({"on": ["2020-03-05", "2020-03"]}).column("on").unit_of_time == "days"
     # Numbers that are no years stay numbers.
     assert not read_records({"date": [3, 2009, 17, 4]}).column("date").calendar
 

@@ -230,10 +230,10 @@ def intervals_table(posterior: Posterior, level: float) -> Table:
 
 
 def _quantities(posterior: Posterior, member: Member) -> dict[str, float]:
-    calendar = any(c.kind == "date" and c.calendar for c in posterior.records.columns)
+    unit_of_time = "units of time" if posterior.dates is None else posterior.dates.unit_of_time
     found: dict[str, float] = {}
     for c, quantity in member.lineage.quantities():
-        unit = quantity.unit.replace("time", "days" if calendar else "units of time")
+        unit = quantity.unit.replace("time", unit_of_time)
         if unit == "column":
             unit = _unit_of(posterior, posterior.names[c]) if c is not None else ""
         name = quantity.name if c is None else f"{posterior.names[c]}: {quantity.name}"

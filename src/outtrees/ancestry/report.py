@@ -95,14 +95,14 @@ def parameter_sentences(
     """
     lineage = posterior.lineage
     # A change knows numbers; that they are days, the column knows.
-    calendar = any(c.kind == "date" and c.calendar for c in posterior.records.columns)
-    unit = "days" if calendar else "units of time"
+    unit = "units of time" if posterior.dates is None else posterior.dates.unit_of_time
     sentences = []
     for name, kernel, share in zip(
         posterior.names, lineage.kernels, lineage.outlier_shares, strict=True
     ):
         text = f"{name}: {kernel.describe()}".replace(" units of time", f" {unit}")
-        text = text.replace(" unit of time", " day") if calendar else text
+        one = {"days": "day", "years": "year"}.get(unit, "unit of time")
+        text = text.replace(" unit of time", f" {one}")
         if share == 1:
             text = f"{name}: left out, since it adds too little to distinguish parents from others"
         elif share > 0:
@@ -187,8 +187,7 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
     if isinstance(kernel, Transmission):
         yield from _about_transmission(kernel)
         return
-    calendar = posterior.records.column(posterior.names[dates]).calendar
-    unit = "days" if calendar else "units of time"
+    unit = posterior.records.column(posterior.names[dates]).unit_of_time
     state: tuple[Part, ...] = (
         "state ",
         Option("waiting_mean"),
@@ -549,7 +548,7 @@ def _report_weights(posterior: Posterior) -> ReportWeights | None:
 def _report_readings(posterior: Posterior) -> list[ReportReading]:
     """Return the readings with a noteworthy weight, each with its own best parents."""
     dates = posterior.dates
-    unit = "days" if dates is not None and dates.calendar else "units of time"
+    unit = "units of time" if dates is None else dates.unit_of_time
     table = readings_table(posterior)
     found: list[ReportReading] = []
     for i, reading in enumerate(posterior.readings):

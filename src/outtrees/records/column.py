@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, Self
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_YEARS = (1500, 2100)  # whole numbers between are years, where the name says when
 KINDS = ("continuous", "categorical", "count", "date", "sequence", "place", "label")
 # What a column can be besides: these do not become a Column.
 ROLES = ("ignore", "parent", "introduction", "group", "id")
@@ -107,6 +108,13 @@ class Column:
         return np.asarray(np.isnan(self.values).all(axis=1))
 
     @property
+    def unit_of_time(self) -> str:
+        """What dates, and times between them, are counted in."""
+        if self.calendar:
+            return "days"
+        return "years" if are_years(cell for cell in self.text if cell) else "units of time"
+
+    @property
     def n_missing(self) -> int:
         """The number of records of which nothing is known here."""
         return int(self.missing.sum())
@@ -165,6 +173,12 @@ class Column:
 
     def _value(self, value: float) -> str:
         return iso_day(value) if self.calendar else f"{value:.6g}"
+
+
+def are_years(cells: Iterable[str]) -> bool:
+    """Return whether all cells are years by their size, 1500 to 2100."""
+    low, high = _YEARS
+    return all(len(cell) == 4 and cell.isdigit() and low <= int(cell) <= high for cell in cells)
 
 
 def is_number(cell: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ import numpy as np
 
 from outtrees.errors import Option
 from outtrees.records.column import Array, is_number, quoted
-from outtrees.records.names import names_date
 from outtrees.records.table import Table
 
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -34,7 +32,6 @@ _NAMED = re.compile(
 )
 # 2009–2013, 2020-03-05/2020-03-09, 2020-03-05 to 2020-03-09
 _RANGE = re.compile(r"(\d{4})\s*-\s*(\d{4})|(\S+)\s*(?:/|–|—|\bto\b)\s*(\S+)", re.ASCII)
-_YEARS = (1500, 2100)  # whole numbers between are years, where the name says when
 _VAGUE = re.compile(r"(.+?)\s*(?:±|\+/-)\s*(\d+(?:\.\d*)?)", re.ASCII)
 _REMEDY = "write dates as 2020-03-05 (or 2020-03, or 2020, if no more is known)"
 
@@ -86,12 +83,6 @@ def _by_name(cell: str) -> tuple[int, int, int] | None:
     return (int(year), months[0], int(day)) if months else None
 
 
-def are_years(cells: Iterable[str]) -> bool:
-    """Return whether all cells are years by their size, 1500 to 2100."""
-    low, high = _YEARS
-    return all(len(cell) == 4 and cell.isdigit() and low <= int(cell) <= high for cell in cells)
-
-
 def read_dates(
     table: Table,
     name: str,
@@ -105,8 +96,8 @@ def read_dates(
 
     - ISO: 2020-03-05, 2020-03-05T10:00 (a fraction of the day; zones are converted to UTC);
     - 2020-03 and 2020: the middle of the month or year ± half of it, so that first and last day
-      are both within (beside other calendar dates, or if the name of the column says when, such
-      as year or date_copied; other columns of bare years are numbers);
+      are both within (beside other calendar dates; a column of bare years counts in years, and
+      so does the waiting time);
     - 2009–2013 or 2020-03-05/2020-03-09: the middle, ± half of the range;
     - 5 Mar 2020, 05-March-2020 or March 5, 2020, with English months;
     - 05.03.2020 or 05/03/2020, if over the whole column some day above 12, or day = month
@@ -125,8 +116,6 @@ def read_dates(
     widths = np.zeros(len(cells))
     odd = [row for row, (cell, _) in split.items() if not is_number(cell)]
     numbers = not odd
-    if numbers and split and names_date(name) and are_years(cell for cell, _ in split.values()):
-        numbers = False
     first = split[present[0]][0] if present else ""
     calendar_first = _ISO.fullmatch(first) is not None or _ends(first) is not None
     if odd and len(odd) < len(split) / 2 and not calendar_first:

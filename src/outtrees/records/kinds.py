@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from outtrees.records.column import Column, as_numbers, first_not, is_number, quoted
-from outtrees.records.dates import are_years, is_date, look_like_dates, read_dates
-from outtrees.records.names import names_age, names_date, names_units
+from outtrees.records.column import (
+    Column,
+    are_years,
+    as_numbers,
+    first_not,
+    is_number,
+    quoted,
+)
+from outtrees.records.dates import is_date, look_like_dates, read_dates
+from outtrees.records.names import names_age, names_date, names_units, names_year
 from outtrees.records.sequences import align, looks_like_dna
 from outtrees.records.table import Table
 
@@ -53,6 +60,8 @@ def infer_kind(name: str, cells: list[str], present: list[int]) -> tuple[str, st
 
 def _number_kind(name: str, cells: list[str], recur: bool, some: bool) -> tuple[str, str]:
     values = np.array([float(cell) for cell in cells])
+    if names_year(name) and are_years(cells):
+        return "date", "years"
     if names_date(name):
         return "date", "years" if are_years(cells) else "numbers, called a date"
     if (values != np.round(values)).any():

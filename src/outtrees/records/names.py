@@ -41,7 +41,7 @@ _WHEN = word_set(
 )
 # Numbers of these names alone are dates: when records began.
 _DATES_BY_THEMSELVES = (["onset"], ["symptoms"], ["dates"], ["birth"], ["born"])
-_MOMENTS = ("day", "time", "week", "month", "year")
+_MOMENTS = ("day", "time", "week", "month", "year", "frame", "timepoint")
 _AGES = ("age", "ages")
 _BROUGHT = ("import", "introduc")
 
@@ -104,7 +104,7 @@ def names_date(name: str) -> bool:
 
     Examples
     --------
-    >>> [names_date(name) for name in ("onset_date", "onset", "day", "sampling_day", "sample_size")]
+    >>> [names_date(name) for name in ("onset_date", "onset", "day", "first_frame", "sample_size")]
     [True, True, True, True, False]
     """
     found = words(name)
@@ -116,6 +116,17 @@ def names_date(name: str) -> bool:
         (found[-1] in _MOMENTS and not _WHEN.isdisjoint(found[:-1]))
         or (found[0] in _MOMENTS and not _WHEN.isdisjoint(found[1:]))
     )
+
+
+def names_year(name: str) -> bool:
+    """Return whether numbers of this name are years if they are of the size of years.
+
+    Examples
+    --------
+    >>> [names_year(name) for name in ("phd_year", "Year of copy", "age in years")]
+    [True, True, False]
+    """
+    return "year" in words(name)
 
 
 def date_rank(name: str) -> int:
@@ -136,7 +147,7 @@ def date_rank(name: str) -> int:
 
 
 _BEGINS = ("onset", "symptom", "rash", "illness", "infect", "exposure")
-_SAMPLES = ("sampl", "collect", "specimen", "swab", "isolate")
+_SAMPLES = ("sampl", "collect", "specimen", "swab", "isolate", "positiv", "culture", "test")
 _REPORTS = ("report", "diagnos", "notif", "confirm", "registr", "admi")
 _ENDS = ("end", "recover", "death", "dead", "died", "discharg", "outcome", "remov", "until", "last",
          "stop", "final")  # fmt: skip
