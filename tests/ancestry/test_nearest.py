@@ -95,6 +95,25 @@ def test_supports_are_those_of_all_forests_and_meanings(order, monkeypatch):
     assert right.expected_right == pytest.approx(found[np.arange(4), right.parents].sum())
 
 
+@pytest.mark.parametrize("roots", ["any", "single"])
+@pytest.mark.parametrize("spread", [1.0, 6.0])
+def test_trees_are_drawn_as_often_as_they_weigh(roots, spread):
+    """Against the weights of all trees of four records, far apart as well."""
+    child, parent, log_weight, log_root, direct = small(3)
+    case = child, parent, spread * log_weight, log_root - spread, direct
+    trees = built(*case, order=np.array([2, 0, 3, 1]), roots=roots)
+    part, n = trees.parts[0], 40_000
+    drawn, used = trees._trees_of(part, n, 0)
+    assert used >= 4 * n  # random numbers, no other generator's
+    codes, counts = np.unique(drawn, axis=0, return_counts=True)
+    expected = np.exp([part.trees.log_prob(tree) for tree in codes])
+    assert expected.sum() > 0.999  # no tree is missing
+    errors = (counts / n - expected) / np.sqrt(expected / n)
+    assert np.abs(errors).max() < 5
+    # Drawn elsewhere, trees are others.
+    assert (trees._trees_of(part, 50, used)[0] != drawn[:50]).any()
+
+
 def test_what_is_known_is_direct_and_certain():
     case = small(1)
     changed = built(*case, order=np.array([1, 3, 0, 2])).given({2: 0})

@@ -16,12 +16,15 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from outtrees import Ancestry
+from outtrees.ancestry.nearest import NOTHING, NearestSampled, Part, number_drawn
+from outtrees.ancestry.outbreak import ENOUGH
 from outtrees.errors import NoSpanningTreeError
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.mixture import OutTreeMixture
 from outtrees.views.layout import tree_columns, tree_rows
 from outtrees.views.report import report_html, write_report
 from outtrees.views.report_data import (
+    ReportBeside,
     ReportColumn,
     ReportInterval,
     ReportReading,
@@ -409,6 +412,74 @@ def test_what_if_in_the_page_is_what_python_says(show, options):
     assert asked >= 4
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ties": False},
+        {"ties": True, "T": 25},
+        {"roots": "single", "n_members": 2},
+        {"roots": "single", "n_groups": 2, "T": 20},
+    ],
+    ids=["dates", "ties", "one root", "groups"],
+)
+def test_descent_from_beside_others_is_what_python_says(show, options):
+    """The page draws the trees that Python draws, under any suppositions."""
+    mixed, stored = mixture(3, **options)
+    T, rng = mixed.n_records, np.random.default_rng(2)
+    order, roots = rng.permutation(T), options.get("roots", "any")
+    rank = np.argsort(order)
+    listed = np.lexsort((rank[stored.parent], rank[stored.child]))
+    direct = rng.random(stored.log_weight.shape) * (rng.random(len(listed)) < 0.9)
+    unlikely = rng.random(len(listed)) < 0.2  # found from beside others only
+    stored.log_weight[:, unlikely] = -np.inf
+    parts = []
+    for w, r, d, chance in zip(
+        stored.log_weight, stored.log_root, direct, stored.weights, strict=True
+    ):
+        ends = rank[stored.child][listed], rank[stored.parent][listed]
+        groups = stored.groups[order]
+        trees = OutTreeDistribution.from_candidates(
+            *ends, w[listed], r[order], groups=groups, roots=roots
+        )
+        parts.append(Part(trees, d[listed], float(chance)))
+    ends = stored.child, stored.parent, order, listed
+    trees = NearestSampled(parts, *ends, roots == "single", stored.groups)
+    by_rank = np.lexsort((rank[stored.parent], stored.child))
+    child, parent = stored.child[by_rank], stored.parent[by_rank]
+    beside = ReportBeside(direct[:, by_rank], order, number_drawn(T), NOTHING)
+    weights = replace(
+        stored,
+        child=child,
+        parent=parent,
+        log_weight=stored.log_weight[:, by_rank],
+        beside=beside,
+    )
+    page = show(make_report(np.r_[-1, np.zeros(T - 1, dtype=int)], weights=weights))
+    asked, likely = 0, np.flatnonzero(trees.drawn_edges > 0.02)
+    for n in (0, 1, 1, 1, 2, 2):
+        known, excluded = {}, []
+        for e in rng.choice(likely, size=n, replace=False):
+            if rng.random() < 0.6:
+                known[int(stored.child[e])] = int(stored.parent[e])
+            else:
+                excluded.append((int(stored.child[e]), int(stored.parent[e])))
+        supposed = [{"kind": "parent", "child": u, "parent": v} for u, v in known.items()]
+        supposed += [{"kind": "not", "child": u, "parent": v} for u, v in excluded]
+        found = page.later(ANSWER, supposed)
+        try:
+            expected = trees.given(known, excluded)
+        except NoSpanningTreeError:
+            assert "Error" in found
+            continue
+        asked += 1
+        edges, roots_found = expected.edge_marginals[by_rank], expected.root_marginals
+        np.testing.assert_allclose(found["edge"], edges, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found["root"], roots_found, rtol=0, atol=1e-9)
+        before = trees.edge_marginals[by_rank]
+        np.testing.assert_allclose(found["before"], before, rtol=0, atol=1e-9)
+    assert asked >= 4
+
+
 def test_the_pages_best_tree_is_the_consensus(show):
     page = show(small())
     for seed, roots in ((0, "any"), (1, "single"), (2, "single"), (3, "any")):
@@ -428,8 +499,7 @@ def test_the_pages_best_tree_is_the_consensus(show):
         assert right == pytest.approx(trees.consensus().expected_right, abs=1e-12)
 
 
-@pytest.fixture(scope="module")
-def outbreak():
+def fitted(**options):
     """Eleven cases with dates that tie, wards and DNA, and unknown waiting times."""
     rng = np.random.default_rng(4)
     dna = ["".join(rng.choice(list("ACGT"), size=60))]
@@ -444,8 +514,13 @@ def outbreak():
         "lat": [f"{50 + 0.01 * i:.2f}" for i in range(11)],
         "lon": [f"{8 + 0.02 * (i % 4):.2f}" for i in range(11)],
     }
-    model = Ancestry(random_state=0)
+    model = Ancestry(random_state=0, **options)
     return model.fit(table, sequences=dict(zip(table["case"], dna, strict=True))), dna
+
+
+@pytest.fixture(scope="module")
+def outbreak():
+    return fitted()
 
 
 def suppose(page, row, button):
@@ -456,8 +531,13 @@ def suppose(page, row, button):
     page.until(lambda: "Summing" not in page["what-if"].text)
 
 
-def test_supposing_by_clicks_moves_all_supports_and_goes_back(show, outbreak):
-    model, _ = outbreak
+@pytest.mark.parametrize(
+    "options",
+    [{"transmission": False}, {"transmission": True, "parameters": "fitted"}],
+    ids=["waiting", "transmission"],
+)
+def test_supposing_by_clicks_moves_all_supports_and_goes_back(show, options):
+    model, _ = fitted(**options)
     page = show(model.report_data())
     page["search"].send_keys("c7", Keys.ENTER)
     table = model.parents(0.0)
@@ -495,6 +575,44 @@ def test_supposing_by_clicks_moves_all_supports_and_goes_back(show, outbreak):
     for u, v, s in page.run("return window.outtrees.supports()"):
         # Supports of the report have five digits.
         assert s == pytest.approx(whole[ids[u], "" if v < 0 else ids[v]], rel=1e-4)
+    assert page.complaints() == []
+
+
+def test_drawn_outbreaks_that_agree_answer(show):
+    """As Python does, which draws others where few agree; there the page shows the command."""
+    model, _ = fitted(transmission=True)
+    page, trees, ids = show(model.report_data()), model.fitted.trees, model.records.ids
+    order = np.argsort(-trees.edge_marginals)
+    best, rare = order[0], order[(trees.edge_marginals[order] > 0).sum() - 1]
+    second = next(e for e in order[1:] if trees.child[e] != trees.child[best])
+    known = {int(trees.child[best]): int(trees.parent[best])}
+    pair = int(trees.child[second]), int(trees.parent[second])
+    supposed = [{"kind": "parent", "child": u, "parent": v} for u, v in known.items()]
+    parents = trees.draws.parents
+    for excluded in ([], [pair]):
+        agree = parents[:, trees.child[best]] == trees.parent[best]
+        for u, v in excluded:
+            agree &= parents[:, u] != v
+        more = [{"kind": "not", "child": u, "parent": v} for u, v in excluded]
+        found = page.later(ANSWER, supposed + more)
+        if agree.sum() < ENOUGH:
+            assert "too few" in found
+            continue
+        assert found["probability"] == pytest.approx(agree.mean())
+        pairs = page.run("const w = window.outtrees.whatIf; return [w.child, w.parent]")
+        page_edges = dict(zip(zip(*pairs, strict=True), found["edge"], strict=True))
+        expected = trees.given(known, excluded)
+        ends = zip(trees.child.tolist(), trees.parent.tolist(), strict=True)
+        for ends_of, support in zip(ends, expected.edge_marginals, strict=True):
+            assert page_edges.get(ends_of, 0.0) == pytest.approx(support, abs=1e-9)
+        np.testing.assert_allclose(found["root"], expected.root_marginals, rtol=0, atol=1e-9)
+    u, v = int(trees.child[rare]), int(trees.parent[rare])
+    page.later(
+        "window.outtrees.supposeAll(arguments[0]).then(() => 0)",
+        [{"kind": "parent", "child": u, "parent": v}],
+    )
+    assert "too few to tell" in page["what-if"].text
+    assert f"--suppose '{ids[u]}={ids[v]}'" in page["what-if-command"].text
     assert page.complaints() == []
 
 

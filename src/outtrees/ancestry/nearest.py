@@ -22,6 +22,7 @@ from outtrees.models.columns.similar import MISSING
 from outtrees.models.columns.transmission import Clock, Edges
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.distribution import Consensus, Tree
+from outtrees.views.report_data import MAX_WHAT_IF
 
 if TYPE_CHECKING:
     from outtrees.ancestry.posterior import Member, Posterior
@@ -31,7 +32,7 @@ Index = NDArray[np.intp]
 
 _DRAWN = 200_000  # parents in the trees that are drawn, about
 _FEWEST, _MOST = 400, 4000  # trees
-_NOTHING = 1e-5  # a path of descent from beside others this improbable is not followed further
+NOTHING = 1e-5  # a path of descent from beside others this improbable is not followed further
 _MEMBERS = 24  # draws of the parameters that answers average over
 _FILLINGS, _ROUNDS = 12, 3  # draws of the unread letters, and trees that each is drawn on in turn
 _MOST_COMPARED = 3_000_000_000  # letters, in all of them; tables with more are filled less often
@@ -43,6 +44,11 @@ class Part(NamedTuple):
     trees: OutTreeDistribution
     direct: Array  # (E,), the chance that an edge means descent from the record itself
     weight: float
+
+
+def number_drawn(n_records: int) -> int:
+    """Return the number of trees drawn from all parts together, about."""
+    return int(np.clip(_DRAWN // n_records, _FEWEST, _MOST))
 
 
 class Ancestors:
@@ -154,7 +160,7 @@ class NearestSampled(Ancestors):
     ) -> None:
         super().__init__(child, parent, len(order), single, groups)
         self.parts = tuple(parts)
-        self._order, self._listed = order, listed
+        self.order, self._listed = order, listed
         self._coded = np.argsort(child * len(order) + parent, kind="stable")
         self._codes = (child * len(order) + parent)[self._coded]
 
@@ -182,7 +188,7 @@ class NearestSampled(Ancestors):
     def _told_apart(self, part: Part, found: Index) -> tuple[Index, Array]:
         """Return trees of a part (n, T) in rows of the table, and the chances of their edges."""
         parents = np.empty(found.shape, dtype=np.intp)
-        parents[:, self._order] = np.where(found >= 0, self._order[found], -1)
+        parents[:, self.order] = np.where(found >= 0, self.order[found], -1)
         edge = self._edge(np.arange(self.n_records), parents)
         direct = np.append(self._of_rows(part.direct), 1.0)[edge]
         if self._single:
@@ -190,58 +196,105 @@ class NearestSampled(Ancestors):
             direct[rooted] = 1.0
         return parents, direct
 
+    def of_rows(self, part: Part) -> tuple[Array, Array, Array]:
+        """Return log-weights of edges and roots, and the chances of direct descent, in rows."""
+        log_root = np.empty(self.n_records)
+        log_root[self.order] = part.trees.log_root
+        return self._of_rows(part.trees.log_weight), log_root, self._of_rows(part.direct)
+
     @cached_property
     def weights(self) -> Array:
         """The weights of the parts."""
         return np.array([part.weight for part in self.parts])
 
     @cached_property
+    def _by_child(self) -> tuple[Index, Index]:
+        """The order of the trees' edges by child and parent, and each child's first (T + 1,)."""
+        trees = self.parts[0].trees
+        order = np.lexsort((trees.parent, trees.child))
+        return order, np.searchsorted(trees.child[order], np.arange(self.n_records + 1))
+
+    def _trees_of(self, part: Part, n: int, used: int) -> tuple[Index, int]:
+        """Return n trees of a part (n, T), and how many random numbers have been used by then.
+
+        Up to 500 records, a report draws the same trees for the same numbers.
+        """
+        from outtrees.ancestry.nearest_kernels import draw, eliminate
+
+        trees, T = part.trees, self.n_records
+        found = np.full((n, T), -1, dtype=np.intp)
+        if T > MAX_WHAT_IF:
+            return trees.sample(n, used), used + 1
+        weight = np.full((T + 1, T + 1), -np.inf)  # roots last
+        weight[trees.child, trees.parent] = trees.log_weight
+        weight[:T, T] = trees.log_root
+        top = weight[:, :T].max(axis=1) if self._single else weight.max(axis=1)
+        weight = np.exp(weight - np.where(np.isfinite(top), top, 0.0)[:, None])
+        group = np.zeros(T, dtype=np.intp)
+        if self._single and self._groups is not None:
+            group = self._groups[self.order]
+        for g in np.unique(group):
+            nodes = np.flatnonzero(group == g)
+            if self._single:
+                # The likeliest root stays last; of equal ones, however rounded, the first does.
+                chances = trees.root_marginals[nodes]
+                likely = int(np.flatnonzero(chances > chances.max() - 1e-6)[0])
+                nodes[[0, likely]] = nodes[[likely, 0]]
+            else:
+                nodes = np.append(T, nodes)  # the parent of all roots, and the only root
+            own = weight[np.ix_(nodes, np.append(nodes, T))]
+            if not self._single:
+                own[:, -1] = np.arange(len(own)) == 0
+            q, pivots = own.copy(), np.ones(len(own))
+            if not eliminate(q, pivots):
+                return trees.sample(n, used), used + 1
+            drawn = np.empty((n, len(own)), dtype=np.intp)
+            used = draw(own, q, pivots, used, drawn)
+            parents = np.append(nodes, T)[drawn]
+            found[:, nodes[nodes < T]] = np.where(parents < T, parents, -1)[:, nodes < T]
+        return found, used
+
+    @cached_property
     def _found(self) -> tuple[Array, Array]:
         """Supports of edges and roots in each part (n, E + T), chances of 0, 1, 2, … roots."""
         T, rng = self.n_records, np.random.default_rng(0)
-        total = int(np.clip(_DRAWN // T, _FEWEST, _MOST))
-        supports, numbers = [], np.zeros(T + 1)
+        supports, numbers, used = [], np.zeros(T + 1), 0
         for part in self.parts:
-            n = max(2, int(np.ceil(total * part.weight)))
-            parents, chance = self._drawn(part, n, rng)
-            roots = (self._resolved(parents, chance, rng) < 0).sum(axis=1)
+            n = max(2, int(np.ceil(number_drawn(T) * part.weight - 1e-6)))  # however rounded
+            drawn, used = self._trees_of(part, n, used)
+            roots = (self._resolved(*self._told_apart(part, drawn), rng) < 0).sum(axis=1)
             numbers += part.weight * np.bincount(roots, minlength=T + 1) / n
-            supports.append(self._supports(part, parents, chance))
+            supports.append(self._supports(part, drawn))
         return np.array(supports), numbers
 
-    def _supports(self, part: Part, parents: Index, chance: Array) -> Array:
-        """Return the supports of edges and roots in one part (E + T,), by trees drawn from it."""
-        n, T = parents.shape
-        own, direct = self._of_rows(part.trees.edge_marginals), self._of_rows(part.direct)
-        roots = np.empty(T)
-        roots[self._order] = part.trees.root_marginals
+    def _supports(self, part: Part, parents: Index) -> Array:
+        """Return the supports of edges and roots in one part (E + T,), by trees drawn from it.
+
+        The trees (n, T) are in the records of the part.
+        """
+        from outtrees.ancestry.nearest_kernels import follow
+
+        T, trees = self.n_records, part.trees
+        order, start = self._by_child
+        own, direct = trees.edge_marginals, part.direct
         beside = own * (1 - direct)
-        more_edges, more_roots = np.zeros(len(self.child)), np.zeros(T)
-        line, child = np.arange(n)[:, None], np.broadcast_to(np.arange(T), (n, T))
-        # From beside v, where v's own edge counts: up until nothing is left to follow.
-        last, here = parents.copy(), parents.copy()
-        weight = np.where(parents < 0, 0.0, 1 - chance)
-        while weight.max(initial=0.0) > _NOTHING:
-            above = parents[line, here]
-            is_root = above < 0
-            # An ancestor that may not be the parent: the last that may be is.
-            edge = self._edge(child, above)
-            allowed = edge >= 0
-            share = np.where(allowed, chance[line, here], 1.0)
-            edge = np.where(allowed, edge, self._edge(child, last))
-            np.add.at(more_edges, edge[~is_root], (weight * share)[~is_root])
-            np.add.at(more_roots, child[is_root], weight[is_root])
-            weight = np.where(is_root, 0.0, weight * (1 - share))
-            last = np.where(allowed, above, last)
-            here = np.where(is_root, here, above)
+        ordered, more_roots = np.zeros(len(own)), np.zeros(T)
+        follow(
+            *((start, trees.parent[order]), direct[order], self._single, NOTHING),
+            *(parents, ordered, more_roots),
+        )
+        more_edges = np.empty_like(ordered)
+        more_edges[order] = ordered
         # Altogether as much as is beside somebody, which is known exactly; what is too rare to
         # have been drawn counts as descent from the record itself.
-        aside = np.bincount(self.child, beside, minlength=T)
-        drawn = np.bincount(self.child, more_edges, minlength=T) + more_roots
+        aside = np.bincount(trees.child, beside, minlength=T)
+        drawn = np.bincount(trees.child, more_edges, minlength=T) + more_roots
         scale = np.divide(aside, drawn, out=np.zeros(T), where=drawn > 0)
-        rare = np.where((drawn == 0)[self.child], beside, 0.0)
-        edges = own * direct + more_edges * scale[self.child] + rare
-        return np.concatenate([edges, roots + more_roots * scale])
+        rare = np.where((drawn == 0)[trees.child], beside, 0.0)
+        edges = own * direct + more_edges * scale[trees.child] + rare
+        roots = np.empty(T)
+        roots[self.order] = trees.root_marginals + more_roots * scale
+        return np.concatenate([self._of_rows(edges), roots])
 
     def _resolved(self, parents: Index, chance: Array, rng: np.random.Generator) -> Index:
         """Return each record's nearest sampled ancestor in drawn trees (n, T), −1 for none."""
@@ -301,7 +354,7 @@ class NearestSampled(Ancestors):
         """Return the distribution if these records descend from these, and not from beside them."""
         known, pairs = dict(parent or {}), list(not_parent)
         rank = np.empty(self.n_records, dtype=np.intp)
-        rank[self._order] = np.arange(self.n_records)
+        rank[self.order] = np.arange(self.n_records)
 
         def row(v: int) -> int:
             return int(rank[v]) if v >= 0 else -1
@@ -339,7 +392,7 @@ class NearestSampled(Ancestors):
         weights = np.exp(np.array(logs) - max(logs))
         weights /= weights.sum()
         changed = [p._replace(weight=float(w)) for p, w in zip(parts, weights, strict=True)]
-        ends = self.child, self.parent, self._order, self._listed
+        ends = self.child, self.parent, self.order, self._listed
         return NearestSampled(changed, *ends, self._single, self._groups)
 
 

@@ -48,6 +48,7 @@ _MORE_SPREADS = (0.5, 1.0, 1.5, 1.5)
 # Of the moves of all parameters, in the same coordinates.
 _STEPS = np.array([0.1, 0.25, 0.1, 0.25, 0.5, 0.25, 0.5, 0.25, 0.5, 0.6, 0.8])
 _CHAINS, _BURN, _KEPT = 2, 300, 600  # rounds; a round tries 8 changes a record
+ENOUGH = 200  # draws that agree with what is supposed; with fewer, others are drawn
 _BATCHES = 4  # of each chain, whose means tell Monte-Carlo errors
 
 
@@ -241,15 +242,15 @@ class Outbreak(Ancestors):
     @cached_property
     def weights(self) -> Array:
         """The weights of the batches of draws."""
-        return np.full(_CHAINS * _BATCHES, 1 / (_CHAINS * _BATCHES))
+        batches = np.array_split(self.draws.value, _CHAINS * _BATCHES)
+        return np.array([len(batch) for batch in batches]) / len(self.draws.value)
 
     @cached_property
     def _found(self) -> tuple[Array, Array]:
         """Supports of edges and roots in each batch (n, E + T), chances of 0, 1, 2, … roots."""
         T, parents = self.n_records, self.draws.parents
-        batches = np.split(np.arange(len(parents)), len(self.weights))
         supports = []
-        for rows in batches:
+        for rows in np.array_split(np.arange(len(parents)), len(self.weights)):
             share = np.zeros((T, T + 1))
             np.add.at(share, (np.arange(T), parents[rows]), 1 / len(rows))
             supports.append(np.append(share[self.child, self.parent], share[:, T]))
@@ -283,7 +284,10 @@ class Outbreak(Ancestors):
         not_parent: Iterable[tuple[int, int]] = (),
         root: int | None = None,
     ) -> Outbreak:
-        """Return the outbreak in which these are nearest sampled ancestors; drawn anew."""
+        """Return the outbreak in which these are nearest sampled ancestors.
+
+        By the draws in which they are; if these are few, by others that are drawn for it.
+        """
         known, pairs = dict(parent or {}), list(not_parent)
         begin = self._posterior.best_trees.given(known, pairs, root).mode().parents
         extra, T = self._extra.copy(), self.n_records
@@ -295,7 +299,11 @@ class Outbreak(Ancestors):
             extra[u, v] = kept
         for u, v in pairs:
             extra[u, v if v >= 0 else T] = -np.inf
-        return Outbreak(self._posterior, extra, begin)
+        found = Outbreak(self._posterior, extra, begin)
+        agree = np.isfinite(extra[np.arange(T), self.draws.parents]).all(axis=1)
+        if agree.sum() >= ENOUGH:
+            found.draws = Drawn._make(part[agree] for part in self.draws)
+        return found
 
     def values(self) -> dict[str, Array]:
         """Return the draws of all parameters in units of the table, by name."""

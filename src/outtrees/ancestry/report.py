@@ -17,7 +17,8 @@ from outtrees._common.text import short_number
 from outtrees.ancestry.columns import DateOptions
 from outtrees.ancestry.integration import intervals_table, is_integrated
 from outtrees.ancestry.learning import waiting_means
-from outtrees.ancestry.nearest import Ancestors
+from outtrees.ancestry.nearest import NOTHING, NearestSampled, number_drawn
+from outtrees.ancestry.outbreak import ENOUGH, Outbreak
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.spread import Spread, children_by_date
 from outtrees.ancestry.support import best_parents, log_density, ranked_parents, readings_table
@@ -36,11 +37,11 @@ from outtrees.models.columns import (
 )
 from outtrees.records import Column
 from outtrees.records.column import counted
-from outtrees.trees import OutTreeDistribution
 from outtrees.trees.mixture import OutTreeMixture
 from outtrees.views.report_data import (
     MAX_SITE_LETTERS,
     MAX_WHAT_IF,
+    ReportBeside,
     ReportColumn,
     ReportData,
     ReportEdge,
@@ -467,7 +468,7 @@ def report_data(
     spread: Spread | None = None,
 ) -> ReportData:
     """Return what the report shows; `spread` is what the transmission model tells, if it is one."""
-    records, dates = posterior.records, posterior.dates
+    records, dates, trees = posterior.records, posterior.dates, posterior.trees
     provenance = {
         "version": f"outtrees {__version__}",
         "seed": "none" if seed is None else str(seed),
@@ -501,47 +502,64 @@ def report_data(
         intervals=intervals,
         interval_note=note,
         series=series,
-        drawn=isinstance(posterior.trees, Ancestors),
+        drawn=isinstance(trees, NearestSampled),
+        draws=trees.draws.parents if isinstance(trees, Outbreak) else None,
+        enough=ENOUGH,
     )
 
 
 def _report_weights(posterior: Posterior) -> ReportWeights | None:
     """Return the weights that "what if" needs, of as many members as are worth their room."""
     T, edges, trees = len(posterior.records), posterior.edges, posterior.trees
-    if T > MAX_WHAT_IF or isinstance(trees, Ancestors):  # whose parents no weights tell
+    if T > MAX_WHAT_IF or isinstance(trees, Outbreak):
         return None
-    parts = trees.parts if isinstance(trees, OutTreeMixture) else (trees,)
-    chances = np.asarray(trees.weights) if isinstance(trees, OutTreeMixture) else np.ones(1)
-    order = np.argsort(edges.child, kind="stable")
+    nearest = trees if isinstance(trees, NearestSampled) else None
+    parts: Sequence[Any] = (trees,)
+    chances = np.ones(1)
+    if isinstance(trees, OutTreeMixture | NearestSampled):
+        parts, chances = trees.parts, np.asarray(trees.weights)
+    rank = np.arange(T) if nearest is None else np.argsort(nearest.order)
+    order = np.lexsort((rank[edges.parent], edges.child))
     child, number = edges.child[order], np.bincount(edges.child, minlength=T)
     first = np.concatenate([[0], np.cumsum(number)[:-1]])[number > 0]
 
-    def relative(part: OutTreeDistribution) -> tuple[Array, Array]:
-        """Return log-weights of edges and roots, relative to each record's best choice."""
-        log_weight, top = part.log_weight[order], part.log_root.copy()
+    def relative(part: Any) -> tuple[Array, Array, Array]:
+        """Return log-weights relative to each record's best choice, and the chances of descent."""
+        if nearest is not None:
+            log_weight, log_root, direct = nearest.of_rows(part)
+        else:
+            log_weight, log_root, direct = part.log_weight, part.log_root, np.ones(len(child))
+        log_weight, top = log_weight[order], log_root.copy()
         if len(first):
             best = np.maximum.reduceat(log_weight, first)
             top[number > 0] = np.maximum(top[number > 0], best)
         top = np.where(np.isfinite(top), top, 0.0)
-        return log_weight - top[child], part.log_root - top
+        return log_weight - top[child], log_root - top, direct[order]
 
     kept = np.zeros(len(child), dtype=bool)
     for part in parts:
         kept |= relative(part)[0] > -_FAR
-    most = int(_ROOM / (8 * max(int(kept.sum()), 1)))
+    most = int(_ROOM / ((8 if nearest is None else 16) * max(int(kept.sum()), 1)))
     if most == 0:
         return None
     used = np.argsort(-chances, kind="stable")[:most]
     rows = [relative(parts[m]) for m in used]
+    log_weight, log_root, direct = (np.array(values) for values in zip(*rows, strict=True))
+    log_weight[:, ~kept] = -np.inf
+    beside = None
+    if nearest is not None:
+        kept[:] = True  # from beside others, records descend from those that weigh nothing as well
+        beside = ReportBeside(direct, nearest.order, number_drawn(T), NOTHING)
     return ReportWeights(
         child[kept],
         edges.parent[order][kept],
-        np.array([log_weight[kept] for log_weight, _ in rows]),
-        np.array([log_root for _, log_root in rows]),
+        log_weight[:, kept],
+        log_root,
         chances[used] / chances[used].sum(),
         edges.groups,
         posterior.roots,
         float(chances[used].sum()),
+        beside,
     )
 
 

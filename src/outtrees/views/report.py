@@ -31,8 +31,8 @@ __all__ = ["ReportColumn", "ReportData", "ReportEdge", "report_html", "write_rep
 _D3 = "d3-7.9.0"
 # In this order: each file uses what those before it define.
 _SCRIPTS = (
-    *("elimination", "model", "colour", "pen", "view", "axis", "tree", "whatif", "panel", "matrix"),
-    *("timeline", "curve", "table", "controls", "start"),
+    *("elimination", "beside", "model", "colour", "pen", "view", "axis", "tree", "whatif"),
+    *("panel", "matrix", "timeline", "curve", "table", "controls", "start"),
 )
 _EXACT = """<p>Supports, root probabilities and expected numbers of children are sums over
 <em>all</em> possible trees of these records: no tree is sampled, and they are exact given the
@@ -41,7 +41,12 @@ ask; parameters are not fitted again.</p>"""
 _DRAWN = """<p>A parent here is the nearest <em>sampled</em> ancestor: people whom nobody sampled
 may lie between. Descent from a record itself is summed over all possible trees; what comes to it
 from people who have an unsampled infector in common is averaged over drawn trees, always the same
-ones, so that this part of a support has an error of sampling.</p>"""
+ones, so that this part of a support has an error of sampling.</p><p>“What if” answers are found in
+the same way, in this page, from trees drawn as you suppose; parameters are not fitted again.</p>"""
+_SHARES = """<p>A parent here is the nearest <em>sampled</em> ancestor: people whom nobody sampled
+may lie between. Supports are shares of whole outbreaks that were drawn from their posterior, with
+dates, unsampled people and parameters, so that they have an error of sampling.</p><p>“What if”
+answers are shares of those drawn outbreaks that agree with what you suppose.</p>"""
 _OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*")
 _SENTENCES = 12  # parameters that are shown at once; more unfold
 _SENTENCE_LENGTH = 2000  # characters of a parameter, a warning or an entry of the provenance
@@ -99,7 +104,7 @@ def report_html(data: ReportData) -> str:
         "SENTENCE": _text(main_sentence(data)),
         "NOTICES": _notices(data),
         "PARAMETERS": _parameters(data.parameters) or '<p class="quiet">No fitted parameters.</p>',
-        "EXACT": _DRAWN if data.drawn else _EXACT,
+        "EXACT": _SHARES if data.draws is not None else _DRAWN if data.drawn else _EXACT,
         "PROVENANCE": _provenance(data),
         "LICENCE": _text(asset(f"{_D3}.LICENSE")),
         "STYLE": style,

@@ -6,7 +6,7 @@ import base64
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,16 @@ class ReportSites:
 
 
 @dataclass(frozen=True)
+class ReportBeside:
+    """What "what if" needs besides where edges may mean descent from beside a record."""
+
+    direct: NDArray[np.floating]  # (M, E), the chance that they mean descent from the record
+    order: NDArray[np.integer]  # (T,), of the records of the trees
+    trees: int  # drawn from all members together
+    least: float  # a path that is less probable is not followed further
+
+
+@dataclass(frozen=True)
 class ReportWeights:
     """The log-weights of all possible edges, from which the page answers "what if".
 
@@ -70,6 +80,7 @@ class ReportWeights:
     groups: NDArray[np.integer]  # (T,)
     roots: str  # "any", or "single": one in each group
     share: float = 1.0  # of the whole mixture's weight
+    beside: ReportBeside | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +153,8 @@ class ReportData:
     intervals: Sequence[ReportInterval] = ()
     interval_note: str = ""  # what kind of intervals they are
     series: Sequence[ReportSeries] = ()
+    draws: NDArray[np.integer] | None = None  # (K, T), drawn parents, of which supports are shares
+    enough: int = 1  # of these, to answer "what if"
     drawn: bool = False  # whether supports average over drawn trees, of nearest sampled ancestors
 
 
@@ -222,6 +235,8 @@ def page_data(data: ReportData) -> dict[str, Any]:
         "logDensity": _numbers(np.asarray(data.log_density)[kept]),
         "trace": _numbers(data.trace),
         "weights": None if data.weights is None or len(kept) < T else _weights(data.weights),
+        "draws": None if data.draws is None else _packed(data.draws, "<i2"),
+        "enough": data.enough,
         "readings": [
             {
                 "name": visible(reading.name),
@@ -240,7 +255,6 @@ def page_data(data: ReportData) -> dict[str, Any]:
             for part in data.intervals
         ],
         "intervalNote": visible(data.interval_note, 2000),
-        "drawn": bool(data.drawn),
         "series": [
             {
                 "name": visible(series.name),
@@ -274,23 +288,33 @@ def _column(column: ReportColumn, shown: Sequence[int]) -> dict[str, Any]:
     return found
 
 
+def _packed(array: Any, kind: str) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode("ascii")
+
+
 def _weights(weights: ReportWeights) -> dict[str, Any]:
     """Return the weights, all digits of them, as text that takes little room."""
-
-    def packed(array: Any, kind: str) -> str:
-        return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode("ascii")
-
     order = np.argsort(weights.child, kind="stable")
-    return {
-        "child": packed(weights.child[order], "<u2"),
-        "parent": packed(weights.parent[order], "<u2"),
-        "logWeight": packed(weights.log_weight[:, order], "<f8"),
-        "logRoot": packed(weights.log_root, "<f8"),
+    # Edges that weigh nothing in any member are only listed: they may be found from beside others.
+    weighed = np.isfinite(weights.log_weight[:, order]).any(axis=0)
+    found: dict[str, Any] = {
+        "child": _packed(weights.child[order], "<u2"),
+        "parent": _packed(weights.parent[order], "<u2"),
+        "weighed": _packed(np.flatnonzero(weighed), "<u4"),
+        "logWeight": _packed(weights.log_weight[:, order[weighed]], "<f8"),
+        "logRoot": _packed(weights.log_root, "<f8"),
         "weights": [float(weight) for weight in weights.weights],
         "groups": np.asarray(weights.groups).tolist(),
         "single": weights.roots == "single",
         "share": float(weights.share),
     }
+    if weights.beside is not None:
+        direct = _packed(weights.beside.direct[:, order[weighed]], "<f8")
+        found["beside"] = asdict(weights.beside) | {
+            "direct": direct,
+            "order": weights.beside.order.tolist(),
+        }
+    return found
 
 
 def _edges(

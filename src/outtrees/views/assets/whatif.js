@@ -1,38 +1,83 @@
 // What if: supports of all records under suppositions, computed here from the weights in the page.
 // A supposition: {kind: "parent" | "not", child, parent (−1: none, an introduction)}.
-const whatIf = (() => {
-  if (!data.weights) return null;
-  const { weights, groups, single, share } = data.weights;
-  const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
+const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
+
+class TooFew extends Error {}
+
+// Where supports are shares of drawn trees: the shares among those that agree with what is supposed.
+function byDraws() {
+  const drawn = new Int16Array(bytes(data.draws)), K = drawn.length / T;
+  const pairs = d3.sort(new Set(d3.range(K * T).filter((i) => drawn[i] >= 0).map((i) => (i % T) * T + drawn[i])));
+  const place = new Map(pairs.map((pair, e) => [pair, e]));
+  const shares = (lines) => {
+    const edge = new Float64Array(pairs.length), root = new Float64Array(T);
+    for (const line of lines)
+      for (let u = 0; u < T; u++) {
+        const v = drawn[line * T + u];
+        if (v < 0) root[u]++;
+        else edge[place.get(u * T + v)]++;
+      }
+    return { edge: edge.map((n) => n / lines.length), root: root.map((n) => n / lines.length) };
+  };
+  async function answer(supposed) {
+    const lines = d3.range(K).filter((line) => supposed.every(({ kind, child, parent }) => (drawn[line * T + child] === parent) === (kind === "parent")));
+    if (lines.length < data.enough) throw new TooFew(`Of ${many(K)} drawn trees ${many(lines.length)} agree with this, too few to tell what follows. The command draws others. In the folder that holds the results, run`);
+    const how = `By the ${many(lines.length)} of ${many(K)} drawn trees that agree with it; supports have errors of sampling of up to ${percent(0.5 / Math.sqrt(lines.length))}, or more, since each tree is drawn from the one before it.`;
+    return { before: shares(d3.range(K)), after: shares(lines), probability: lines.length / K, how };
+  }
+  return { answer, child: pairs.map((pair) => Math.floor(pair / T)), parent: pairs.map((pair) => pair % T), share: 1, single: false };
+}
+
+const whatIf = data.draws ? byDraws() : !data.weights ? null : (() => {
+  const { weights, groups, single, share, beside } = data.weights;
   const child = new Uint16Array(bytes(data.weights.child)), parent = new Uint16Array(bytes(data.weights.parent));
+  const weighed = new Uint32Array(bytes(data.weights.weighed));
   const all = new Float64Array(bytes(data.weights.logWeight)), allRoots = new Float64Array(bytes(data.weights.logRoot));
-  const E = child.length, start = new Int32Array(T + 1);
+  const allDirect = beside && new Float64Array(bytes(beside.direct));
+  const E = child.length, start = new Int32Array(T + 1), place = new Int32Array(beside ? T * T : 0).fill(-1);
   for (const u of child) start[u + 1]++;
   for (let u = 0; u < T; u++) start[u + 1] += start[u];
-  const graph = { T, start, parent, groups, single };
-  const member = (m) => ({ logWeight: all.slice(m * E, (m + 1) * E), logRoot: allRoots.slice(m * T, (m + 1) * T) });
+  if (beside) child.forEach((u, e) => (place[u * T + parent[e]] = e));
+  const graph = { T, start, parent, groups, single, place };
+  const logMembers = weights.map(Math.log);
   let before = null; // of each member: log Z, and all supports together
 
-  function condition({ logWeight, logRoot }, supposed) {
+  const ofEdges = (values, m, otherwise) => {
+    const row = new Float64Array(E).fill(otherwise);
+    weighed.forEach((e, i) => (row[e] = values[m * weighed.length + i]));
+    return row;
+  };
+
+  // A member under suppositions; an edge that is supposed means descent from the record itself.
+  function conditioned(m, supposed) {
+    const logWeight = ofEdges(all, m, -Infinity), logRoot = allRoots.slice(m * T, (m + 1) * T);
+    const direct = beside && ofEdges(allDirect, m, 1);
+    let logDirect = 0;
     for (const { kind, child: u, parent: v } of supposed) {
-      for (let e = start[u]; e < start[u + 1]; e++)
+      for (let e = start[u]; e < start[u + 1]; e++) {
         if ((parent[e] === v) === (kind === "not")) logWeight[e] = -Infinity;
+        else if (beside && kind === "parent") {
+          logDirect += Math.log(direct[e]);
+          direct[e] = 1;
+        }
+      }
       if (kind === "parent" ? v >= 0 : v < 0) logRoot[u] = -Infinity;
     }
-    return { logWeight, logRoot };
+    if (logDirect === -Infinity) throw new Impossible();
+    return { logWeight, logRoot, direct, logDirect };
   }
 
-  // Sums of the members; long work makes way for the page every now and then.
-  async function mixture(supposed) {
+  // What f says of each member, null where it excludes what is supposed; long work makes way for
+  // the page every now and then.
+  async function eachMember(f) {
     const found = [];
     let rest = performance.now();
     for (let m = 0; m < weights.length; m++) {
-      const { logWeight, logRoot } = condition(member(m), supposed);
       try {
-        found.push(sumOverTrees(graph, logWeight, logRoot));
+        found.push(f(m));
       } catch (error) {
         if (!(error instanceof Impossible)) throw error;
-        found.push(null); // this member excludes what is supposed
+        found.push(null);
       }
       if (performance.now() - rest > 60) {
         await new Promise((done) => setTimeout(done, 0));
@@ -42,31 +87,39 @@ const whatIf = (() => {
     return found;
   }
 
-  function averaged(parts, logs) {
-    const top = d3.max(logs), chances = logs.map((l) => Math.exp(l - top)), total = d3.fsum(chances);
-    const edge = new Float64Array(E), root = new Float64Array(T);
-    parts.forEach((part, m) => {
-      const w = chances[m] / total;
-      if (!part || !(w > 0)) return;
-      for (let e = 0; e < E; e++) edge[e] += w * part.edge[e];
-      for (let u = 0; u < T; u++) root[u] += w * part.root[u];
+  // Supports under suppositions, averaged over the members: those that foresaw them gain weight.
+  async function supports(supposed, logZ) {
+    const sums = await eachMember((m) => {
+      const { logWeight, logRoot, logDirect } = conditioned(m, supposed), found = sumOverTrees(graph, logWeight, logRoot);
+      return { ...found, log: logMembers[m] + logDirect + (logZ ? found.logZ - logZ[m] : 0) };
     });
-    return { edge, root, logTotal: top + Math.log(total) };
+    const possible = sums.filter((s) => s);
+    if (!possible.length || (!logZ && sums.includes(null))) throw new Impossible();
+    const top = d3.max(possible, (s) => s.log), total = d3.fsum(possible, (s) => Math.exp(s.log - top));
+    const edge = new Float64Array(E), root = new Float64Array(T);
+    let number = 0;
+    await eachMember((m) => {
+      if (!sums[m]) return;
+      const w = Math.exp(sums[m].log - top) / total;
+      let found = sums[m];
+      if (beside) {
+        const { logWeight, logRoot, direct } = conditioned(m, supposed), count = Math.max(2, Math.ceil(beside.trees * w - 1e-6));
+        const drawn = drawnTrees(graph, logWeight, logRoot, found.root, beside.order, count, number);
+        found = nearestSampled(graph, found, direct, drawn.trees, beside.least);
+        number = drawn.number;
+      }
+      for (let e = 0; e < E; e++) edge[e] += w * found.edge[e];
+      for (let u = 0; u < T; u++) root[u] += w * found.root[u];
+    });
+    return { edge, root, logZ: sums.map((s) => s && s.logZ), logTotal: top + Math.log(total) };
   }
 
-  const logMembers = weights.map(Math.log);
   // → {before, after: {edge, root}, probability: of what is supposed}; throws Impossible, OutOfRange
   async function answer(supposed) {
-    if (!before) {
-      const parts = await mixture([]);
-      if (parts.includes(null)) throw new Impossible();
-      before = { logZ: parts.map((p) => p.logZ), ...averaged(parts, logMembers) };
-    }
-    const parts = await mixture(supposed);
-    const logs = parts.map((p, m) => (p ? logMembers[m] + p.logZ - before.logZ[m] : -Infinity));
-    if (logs.every((l) => l === -Infinity)) throw new Impossible();
-    const after = averaged(parts, logs);
-    return { before, after, probability: Math.exp(after.logTotal) };
+    before ??= await supports([], null);
+    const after = await supports(supposed, before.logZ);
+    const how = beside && `Descent from a record is summed over all trees; from beside one it is averaged over ${many(beside.trees)} trees drawn as supposed, by the numbers that Python draws as well.`;
+    return { before, after, probability: Math.exp(after.logTotal), how };
   }
   return { answer, child, parent, share, members: weights.length, single };
 })();
@@ -106,18 +159,19 @@ function startWhatIf() {
     try {
       found = await whatIf.answer(list);
     } catch (error) {
-      if (!(error instanceof Impossible || error instanceof OutOfRange)) throw error;
+      const why = error instanceof TooFew ? error.message
+        : error instanceof OutOfRange ? "These weights leave the range of the numbers in this page. The command below answers it."
+        : error instanceof Impossible ? "No tree agrees with this: it contradicts itself, the dates, or what was ruled out. The supports shown are those of the report." : null;
+      if (!why) throw error;
       if (mine !== run) return;
       use(reported, reportedNumbers, trees.base ?? trees.consensus, []);
-      return show(make("p", {}, error instanceof Impossible
-        ? "No tree agrees with this: it contradicts itself, the dates, or what was ruled out. The supports shown are those of the report."
-        : "These weights leave the range of the numbers in this page. The command below answers it."), error instanceof OutOfRange ? command() : null);
+      return show(make("p", {}, why), error instanceof Impossible ? null : command());
     }
     if (mine !== run) return; // something else was supposed meanwhile
     apply(found);
   }
 
-  function apply({ before, after, probability }) {
+  function apply({ before, after, probability, how }) {
     const list = [], { child, parent } = whatIf, expected = new Array(T).fill(0);
     const all = (visit) => {
       for (let e = 0; e < child.length; e++) visit(child[e], parent[e], before.edge[e], after.edge[e]);
@@ -142,6 +196,7 @@ function startWhatIf() {
       probability < RARE ? make("p", { class: "quiet" }, "So rare that edges too weak to be kept in this page may matter: the command below is exact.") : null,
       probability < RARE ? command() : null,
       whatIf.share < 1 - 1e-9 ? make("p", { class: "quiet" }, `By the ${whatIf.members} heaviest members of the mixture, which hold ${percent(whatIf.share)} of its weight: all would not fit into this page.`) : null,
+      how ? make("p", { class: "quiet" }, how) : null,
       changed(15),
     );
   }
@@ -184,8 +239,7 @@ function startWhatIf() {
   }
 
   const tooLarge = () => make("div", {},
-    make("p", {}, data.drawn ? "Supports of the transmission model average over drawn trees, which this page does not hold. In the folder that holds the results, run"
-      : "This table is too large to be summed inside a page. In the folder that holds the results, run"), command());
+    make("p", {}, "This table is too large to be summed inside a page. In the folder that holds the results, run"), command());
 
   function show(...content) {
     const chips = state.supposed.map((s) => make("span", { class: "chip" }, make("span", {}, ...words(s)),
