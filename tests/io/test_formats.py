@@ -522,7 +522,12 @@ def test_delta_items(tmp_path):
     path.write_text(DELTA)
     table = read_delta(path)
     assert table["item"] == ["Alpha beta", "Gamma", "Delta", "Epsilon"]
-    assert table["leaves"] == ["ovate", "ovate / round", "linear / round", None]
+    assert table["leaves"] == ["ovate", "{ovate / round}", "{linear / round}", None]
+    # In a table, sets are no states of their own.
+    leaves = read_records(table, id="item", kinds={"leaves": "categorical"}).column("leaves")
+    assert leaves.levels == ("ovate",)
+    assert leaves.states == [("ovate",), ("ovate", "round"), ("linear", "round"), ()]
+    assert leaves.reason.endswith("2 cells of several states count as unknown")
     assert table["hairs"] == ["present", "absent", None, "absent"]
     assert table["length"] == [5.0, 5.5, 5.0, None]
     assert table["notes"] == ["a note", "", "", ""]

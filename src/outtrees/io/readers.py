@@ -228,10 +228,10 @@ def read_delta(items: str | os.PathLike[str], *others: str | os.PathLike[str]) -
 
     Notes
     -----
-    A multistate character is the name of its state; of several states all names, with " / "
-    between. A range of numbers (4-6, or (3-)4-6(-9)) is its middle value if three are given, else
-    the mean of its normal ends. Unknown (U), variable (V) and inapplicable (-) are empty. An
-    implicit value stands where an item does not say.
+    A multistate character is the name of its state; several states are a set of names, {a / b},
+    which tables keep as a set. A range of numbers (4-6, or (3-)4-6(-9)) is its middle value if
+    three are given, else the mean of its normal ends. Unknown (U), variable (V) and inapplicable
+    (-) are empty. An implicit value stands where an item does not say.
 
     Examples
     --------
@@ -346,7 +346,8 @@ def _delta_cell(value: str, kind: str, states: Mapping[int, str]) -> Any:
         numbers = [int(n) for n in re.findall(r"\d{1,9}", plain)]
         if re.fullmatch(r"\d{1,9}-\d{1,9}", plain):
             numbers = list(range(numbers[0], min(numbers[1], numbers[0] + 1000) + 1))
-        return " / ".join(states.get(n) or str(n) for n in numbers) or None
+        names = " / ".join(states.get(n) or str(n) for n in numbers)
+        return f"{{{names}}}" if len(numbers) > 1 else names or None
     normal = re.sub(r"\([^)]*\)", "", plain)
     parts = [float(n) for n in re.findall(r"\d+(?:\.\d+)?", normal.split("/")[0].split("&")[0])]
     if not parts:

@@ -251,6 +251,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 
+def with_sets(reason: str, n_sets: int) -> str:
+    """Return why a column has its kind, and how many of its cells hold several states.
+
+    Examples
+    --------
+    >>> with_sets("text", 2)
+    'text; 2 cells of several states count as unknown'
+    """
+    several = f"{counted(n_sets, 'cell')} of several states count{'s' * (n_sets == 1)} as unknown"
+    return f"{reason}; {several}" if n_sets else reason
+
+
 def first_ten(items: Sequence[str]) -> str:
     """Return up to ten items in quotation marks, and how many there are if there are more."""
     listed = ", ".join(quoted(item) for item in items[:10])

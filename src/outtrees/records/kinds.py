@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from outtrees.records.column import (
@@ -11,12 +13,14 @@ from outtrees.records.column import (
     first_not,
     is_number,
     quoted,
+    with_sets,
 )
 from outtrees.records.dates import is_date, look_like_dates, read_dates
 from outtrees.records.names import names_age, names_date, names_units, names_year
 from outtrees.records.sequences import align, looks_like_dna
 from outtrees.records.table import Table
 
+_SET = re.compile(r"\{(.+ / .+)\}")
 _FEW = 5  # so many different whole numbers, if they recur, are categories
 _LARGEST_COUNT = 30  # beyond, a Gaussian fits counts and whatever else whole numbers may be
 _SOME = 0.1  # so many of the cells of a household or a ward share their value with another
@@ -130,8 +134,14 @@ def make_column(
         found = align([*text], lambda row: table.where(row, name))
         letters = found.values, found.alphabet, found.digests
         return Column(name, kind, *letters, reason=reason, sets=found.sets)
-    levels, codes = coded(text)
-    return Column(name, kind, codes[:, None], levels, text, reason=reason)
+    # {a / b}: one of several states. They stay in the text, and no code is known.
+    sets = [_SET.fullmatch(cell) for cell in text]
+    levels, codes = coded(
+        tuple("" if found else cell for found, cell in zip(sets, text, strict=True))
+    )
+    text = tuple(found[1] if found else cell for found, cell in zip(sets, text, strict=True))
+    why = with_sets(reason, len(sets) - sets.count(None))
+    return Column(name, kind, codes[:, None], levels, text, reason=why)
 
 
 def coded(text: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from outtrees.errors import MissingExtraError, RecordsError
-from outtrees.records.column import Column, first_ten, quoted, shown
+from outtrees.records.column import Column, first_ten, quoted, shown, with_sets
 from outtrees.records.files import Source
 from outtrees.records.sequences import align
 
@@ -272,7 +272,9 @@ def _columns(
             cell or " / ".join(states.get(symbol, symbol) for symbol in _members(rows[taxon][c]))
             for cell, taxon in zip(cells, taxa, strict=True)
         )
-        columns.append(Column(name, "categorical", values, levels, text, reason=why))
+        several = sum(bool(words) and not cell for words, cell in zip(text, cells, strict=True))
+        reason = with_sets(why, several)
+        columns.append(Column(name, "categorical", values, levels, text, reason=reason))
     return columns
 
 
