@@ -18,7 +18,7 @@ rng = np.random.default_rng(4)
 LAST = 90  # frames
 table = {"track": [], "frame": [], "x": [], "y": []}
 mother = {}
-waiting = [(0, rng.uniform(0, 300, 2), None) for _ in range(12)]  # birth, place, mother
+waiting = [(0, rng.uniform(0, 60, 2), None) for _ in range(12)]  # birth, place, mother
 while waiting:
     birth, place, parent = waiting.pop(0)
     track = f"c{len(mother) + 1:02}"
@@ -38,10 +38,10 @@ print(f"{len(mother)} cells, {len(table['track'])} rows, of which the first is")
 print({name: cells[0] for name, cells in table.items()})
 
 # %%
-# Find the mothers
-# ----------------
+# Mothers
+# -------
 # The table is recognised as one of tracks: a record for each cell, with the first frame as its date, the last as
-# its end, and its first and last place. Daughters wait from the mother's *end*.
+# its end, and its first and last place. Waiting times count from the *end* of the mother's track.
 
 from outtrees import Ancestry
 
@@ -51,7 +51,13 @@ for sentence in found.describe():
     print("-", sentence)
 
 # %%
-found.parents(min_support=0.2).head(10)
+# The founders have no mother in the table. Of the others, these have more than one probable mother:
+
+likely = found.parents(min_support=0.05)
+unsure = {row.child for row in likely if row.rank > 1}
+for row in likely:
+    if row.child in unsure:
+        print(f"{row.child} from {row.parent or 'nobody'}: {row.support:.2f}")
 
 # %%
 # The pedigree, by birth:
@@ -66,16 +72,23 @@ found.plot_map()
 # %%
 # At most two daughters
 # ---------------------
-# A cell divides into two. Sums over trees do not know that; where it matters, ``limited_parents`` samples
-# trees that obey the limit and reports the sampling error.
+# A cell divides into two. Sums over trees do not know that; ``limited_parents`` samples trees that obey the limit
+# and reports the sampling error. Where the limit changes a support:
 
-limited = found.limited_parents(2, min_support=0.2, n_sweeps=2000, random_state=0)
-print(limited.head(5))
+limited = found.limited_parents(2, min_support=0.05, n_sweeps=2000, random_state=0)
+before = {(row.child, row.parent): row.support for row in likely}
+for row in limited:
+    was = before.get((row.child, row.parent), 0.0)
+    if abs(row.support - was) > 0.1:
+        print(f"{row.child} from {row.parent}: {was:.2f} → {row.support:.2f} ± {row.error:.2f}")
 
 # %%
-# Was it right?
-# -------------
+# Comparison with the truth
+# -------------------------
 
 tree = found.named_tree()
 right = sum(tree[cell] == true for cell, true in mother.items())
 print(f"{right} of {len(mother)} right; {found.expected_right_:.1f} expected")
+best = {row.child: row.parent or None for row in limited if row.rank == 1}
+right = sum(best[cell] == true for cell, true in mother.items())
+print(f"{right} right with at most two daughters")

@@ -10,8 +10,8 @@ scikit-learn.
 # %%
 # A density
 # ---------
-# Every record descends from another one, unknown. What lies between a Gaussian and a kernel density is learned:
-# how far children stray from parents, and in which direction.
+# Every record descends from another, unknown record. The fit learns how far children lie from their parents, and in
+# which direction. The result lies between one Gaussian and a kernel density.
 
 from outtrees import OutTreeClassifier, OutTreeDensity, OutTreeImputer
 from outtrees.datasets import load_diabetes, load_zoo, make_spiral
@@ -54,7 +54,7 @@ labels = OutTreeClassifier("categorical", unlabeled="?", random_state=0).fit(zoo
 hidden = known == "?"
 right = (labels.transduction_ == zoo.target)[hidden].mean()
 promised = labels.label_distributions_.max(axis=1)[hidden].mean()
-print(f"{right:.0%} of {hidden.sum()} hidden types right; the probabilities promise {promised:.0%}")
+print(f"{right:.0%} of {hidden.sum()} hidden types right; {promised:.0%} promised")
 
 # %%
 # Gaps

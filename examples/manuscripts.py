@@ -39,8 +39,8 @@ for place in range(120):
 print(f"{len(table) - 1} places vary")
 
 # %%
-# Fit
-# ---
+# Stemma
+# ------
 # Each place is a category: a copy keeps it, or changes it. The original is known; without it, or without dates, the
 # direction of copying rests on little, and a warning says so.
 
@@ -59,9 +59,9 @@ found.plot()
 found.parents(min_support=0.15)
 
 # %%
-# What if?
-# --------
-# Without dates, who was copied from whom hangs together: fix one source, and the supports of others move.
+# What-if
+# -------
+# Without dates, the sources of witnesses depend on each other: fix one source, and the supports of others move.
 
 print(found.what_if({"F": "C"}, min_change=0.05))
 
@@ -78,13 +78,16 @@ for row in longer.parents(min_support=0.15):
         print(row)
 
 # %%
-# For other tools
-# ---------------
+# Files for other tools
+# ---------------------
 # Newick with the witnesses at internal nodes, and NEXUS:
 
 print(found.to_newick()[:70])
 
 # %%
+# Comparison with the truth
+# -------------------------
+
 tree = found.named_tree()
 right = sum(tree[witness] == true for witness, true in truth.items())
 print(f"{right} of {len(truth)} right; {found.expected_right_:.1f} expected")

@@ -65,7 +65,7 @@ found.plot_support()
 found.plot_epicurve(color="introduction")
 
 # %%
-# How many introductions?
+# Number of introductions
 # -----------------------
 
 for number, probability in enumerate(found.n_roots_):
@@ -73,24 +73,24 @@ for number, probability in enumerate(found.n_roots_):
         print(f"{number} introductions: {probability:.0%}")
 
 # %%
-# What if?
-# --------
+# What-if
+# -------
 # Suppose contact tracing shows that case 14 was infected by case 1, which has little support. The wait from case 1 to
 # case 14 is long, so longer waits become more probable, and the supports of other cases move too.
 
 print(found.what_if({"case14": "case01"}))
 
 # %%
-# Which columns count?
-# --------------------
+# Evidence of each column
+# -----------------------
 # ``gain`` is the evidence (in nats) that a column adds beyond the same column shuffled among the cases. Ages
 # add none here, and were left out.
 
 found.column_evidence(n_shuffles=2, random_state=0)
 
 # %%
-# Was it right?
-# -------------
+# Comparison with the truth
+# -------------------------
 # The truth is known here. ``expected_right_`` is how many parents the supports lead one to expect to be right;
 # with other outbreaks the number of right ones is sometimes below, sometimes above it.
 
@@ -99,8 +99,8 @@ right = sum((tree[case] or "") == infector for case, infector in outbreak.infect
 print(f"{right} of {len(tree)} right; {found.expected_right_:.1f} expected")
 
 # %%
-# Pass it on
-# ----------
+# Files for others
+# ----------------
 # The report is one HTML file that opens offline, to zoom, search and click. Trees go to other tools as Newick,
 # NEXUS or GraphML.
 

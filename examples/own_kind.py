@@ -83,8 +83,8 @@ class Heading(CellKernel):
 
 
 # %%
-# Is it right?
-# ------------
+# Checks
+# ------
 # Before anything else: densities must integrate to one, and draws must follow them.
 
 turns = np.linspace(-np.pi, np.pi, 2001)[:, None]
@@ -96,8 +96,8 @@ kappa = np.exp(1.5)
 print(f"mean cosine of draws {np.cos(drawn).mean():.3f}, expected {i1e(kappa) / i0e(kappa):.3f}")
 
 # %%
-# In a table
-# ----------
+# Use in a table
+# --------------
 # Sixty migrating cells inherit their heading from eight founders; the truth is drawn from the kind itself.
 
 from outtrees import Ancestry
@@ -135,19 +135,20 @@ print(f"{np.sum(tree == parent)} of 60 right; {found.expected_right_:.1f} expect
 found.plot(color="heading")
 
 # %%
-# In a density
-# ------------
+# Use in a density
+# ----------------
 # Wrapped in a `ColumnMutation` the kind serves every estimator of rows of numbers.
 
 from outtrees import OutTreeDensity
 from outtrees.models import ColumnMutation
 
 density = OutTreeDensity(ColumnMutation(Heading())).fit(np.concatenate(heading))
-density.plot()  # sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 2
+density.plot()
 
 # %%
-# To make it part of the package
-# ------------------------------
+# A kind of the package
+# ---------------------
 # ``docs/architecture.md`` lists the places: the kind's name in ``records/column.py``, how it is recognised in
 # ``records/kinds.py``, one branch in ``ancestry/columns.py``, one line in ``io/model_classes.py``, and one in
 # ``tests/models/test_kinds.py``, which then checks it against enumeration, quadrature and simulation like all others.

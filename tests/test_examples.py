@@ -34,4 +34,5 @@ def test_each_kind_of_user_has_one():
         "manuscripts",  # stemmatologists
         "densities_labels_gaps",  # data scientists
         "own_kind",  # those who extend the library
+        "upgrade",  # maintainers
     }

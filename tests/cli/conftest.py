@@ -25,7 +25,7 @@ def outtrees():
 @pytest.fixture
 def untried(monkeypatch):
     """Let --check read and refuse as it does, without the fits by which it estimates the time."""
-    monkeypatch.setattr("outtrees.cli.cost.by_trials", lambda n, trial: Timed(1.0, n))
+    monkeypatch.setattr("outtrees.cli.cost.by_trials", lambda n, *_: Timed(1.0, n))
 
 
 @pytest.fixture

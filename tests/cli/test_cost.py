@@ -68,6 +68,26 @@ def test_trials_find_out_how_the_time_grows(monkeypatch, power):
     assert by_trials(4000, trial)[0] == pytest.approx(7 + 0.2 * 10**power * 10)
 
 
+def test_sums_over_trees_are_added_where_fits_of_few_records_do_not_feel_them(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.process_time", lambda: clock[0])
+
+    def seconds(n):
+        return 0.5 + n / 100 + engine(n)
+
+    def engine(n):
+        return (n / 100) ** 3 / 20
+
+    def trial(rows):
+        clock[0] += seconds(len(rows))
+
+    found = by_trials(1000, trial, engine)
+    assert found.records <= 160
+    assert 0.5 < found.seconds / seconds(1000) < 2
+    clock[0] = 0.0
+    assert by_trials(1000, trial).seconds < seconds(1000) / 2
+
+
 def test_trials_that_fail_leave_the_estimate_to_the_engine_and_say_why():
     def trial(rows):
         raise ValueError("no column left")

@@ -24,15 +24,18 @@ class Cost(NamedTuple):
     evaluations: float  # sums over all trees, or work worth as much, typically
     remedy: str = "Give fewer records, or run it on a machine with more memory."
     guessed: float | None = None  # seconds, where a sum over all trees says nothing
+    cubic: bool = False  # whether all pairs of all records take part in every evaluation
 
     def seconds(self) -> float:
-        """Return the time it may take, from a trial of the engine on this machine.
+        """Return the time it may take, from a trial of the engine on this machine."""
+        return sum(map(self.engine(), self.groups)) if self.guessed is None else self.guessed
+
+    def engine(self) -> Callable[[int], float]:
+        """Return the time of all sums over the trees of n records, as a function of n.
 
         The trial is one sum over the trees of 300 records; the time grows with the cube of their
         number where that dominates, and with the square below.
         """
-        if self.guessed is not None:
-            return self.guessed
         import numpy as np
 
         from outtrees.trees import OutTreeDistribution
@@ -43,16 +46,22 @@ class Cost(NamedTuple):
             begin = time.perf_counter()
             _ = OutTreeDistribution(weights).edge_marginals
             best = min(best, time.perf_counter() - begin)
-        sums = sum((n / _PROBE) ** 3 + (n / _PROBE) ** 2 for n in self.groups) / 2
-        return float(best * self.evaluations * sums)
+        unit = float(best * self.evaluations) / 2
+        return lambda n: unit * ((n / _PROBE) ** 3 + (n / _PROBE) ** 2)
 
 
 def planned_cost(
-    screen: Screen, what: str, n_records: int, evaluations: float, plan: Any, each: float
+    screen: Screen,
+    what: str,
+    n_records: int,
+    evaluations: float,
+    plan: Any,
+    each: float,
+    cubic: bool = False,
 ) -> Cost:
     """Return the cost of a fit as planned; say it if only candidates take part.
 
-    `each`: seconds for each record of a fit over candidates, roughly.
+    `each`: seconds for each record of a fit over candidates, roughly. `cubic`: see `Cost`.
     """
     if plan.why:
         screen.warn(plan.why)
@@ -64,6 +73,7 @@ def planned_cost(
         evaluations,
         told(plan.remedy),
         each * n_records if plan.way == "knn" else None,
+        cubic and plan.way != "knn",
     )
 
 
@@ -75,18 +85,23 @@ class Timed(NamedTuple):
     failure: str = ""  # of the last fit, in words
 
 
-def by_trials(n: int, trial: Callable[[Any], object]) -> Timed:
+def by_trials(
+    n: int, trial: Callable[[Any], object], engine: Callable[[int], float] | None = None
+) -> Timed:
     """Return the seconds of processor that n records may take, by fits of some, and of how many.
 
     Twice as many are fitted each time until a fit takes a second or two, or all take part. The last
-    two fits say how the time grows; above 400 records, where parameters are learned from some of
-    them, it grows linearly at most. A fit that fails before any was timed is repeated with more
-    records, up to 400: few records may lack what the table has.
+    two fits say how the time grows. Without `engine` it grows linearly at most above 400 records,
+    where parameters are learned from some of them. With it, the sums over trees, which fits of few
+    records hardly feel, are added, and the rest grows linearly at most. A fit that fails before any
+    was timed is repeated with more records, up to 400: few records may lack what the table has.
 
     Parameters
     ----------
     trial : callable
         Fits the records in these rows.
+    engine : callable, optional
+        The time that sums over the trees of so many records take.
     """
     import warnings
 
@@ -95,15 +110,17 @@ def by_trials(n: int, trial: Callable[[Any], object]) -> Timed:
     so_far = time.process_time()  # to load the program and read the table, as the run will
     order = np.random.default_rng(0).permutation(n)
     size = max(2, min(n, _FIRST_TRIAL))
-    compiled, taken, failure = False, list[tuple[int, float]](), ""
+    first: float | None = None
+    taken, failure = list[tuple[int, float]](), ""
     with warnings.catch_warnings(), silenced():
         warnings.simplefilter("ignore")
         while True:
             try:
-                if not compiled:
-                    trial(np.sort(order[:size]))  # loads and compiles what the others need
-                    compiled = True
                 begin = time.process_time()  # other programs do not count
+                if first is None:
+                    trial(np.sort(order[:size]))  # loads and compiles what the others need
+                    first = time.process_time() - begin
+                    begin += first
                 trial(np.sort(order[:size]))
             except Exception as error:
                 failure = one_line(error)
@@ -121,9 +138,12 @@ def by_trials(n: int, trial: Callable[[Any], object]) -> Timed:
     if len(taken) > 1:
         before, sooner = taken[-2]
         power = float(np.clip(np.log(seconds / sooner) / np.log(last / before), 0.5, 3.0))
-    steep = max(last, min(n, _SOME_LEARN))
-    growth = (steep / last) ** power * (n / steep) ** min(1.0, power)
-    return Timed(float(so_far + seconds * growth), last)
+    steep = last if engine is not None else max(last, min(n, _SOME_LEARN))
+    # What few records cost whatever their number hides growth: it is linear at least.
+    growth = (steep / last) ** max(1.0, power) * (n / steep) ** min(1.0, power)
+    sums = 0.0 if engine is None else engine(n) - engine(last)
+    loading = max(0.0, (first or 0.0) - taken[0][1])
+    return Timed(float(so_far + loading + seconds * growth + sums), last)
 
 
 def only_checked(
@@ -140,7 +160,8 @@ def only_checked(
     if check:
         found = Timed(None, 0)
         if trial is not None and (free is None or cost.memory <= free):
-            found = by_trials(sum(cost.groups), trial)
+            engine = cost.engine() if cost.cubic else None
+            found = by_trials(sum(cost.groups), trial, engine)
         seconds = cost.seconds() if found.seconds is None else found.seconds
         if found.failure and found.seconds is None:
             some = "all" if found.records == sum(cost.groups) else f"{found.records:,}"

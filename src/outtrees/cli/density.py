@@ -115,9 +115,8 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
     # which half need none.
     fits = 5 if mutation == "auto" else 1
     what = f"a density of {len(records):,} records"
-    cost = planned_cost(
-        screen, what, len(records), 150 if fits == 1 else 100 * fits, plan, fits * _SPARSE_SECONDS
-    )
+    sums, sparse = 150 if fits == 1 else 100 * fits, fits * _SPARSE_SECONDS
+    cost = planned_cost(screen, what, len(records), sums, plan, sparse, cubic=True)
     model.candidates = plan.way  # as was said
     if only_checked(screen, cost, options["check"], lambda rows: clone(model).fit(found.X[rows])):
         return None

@@ -452,7 +452,11 @@ def calendar_axis(ax: Any) -> None:
     # Not at multiples of the interval: those begin anew each month, and ticks would collide.
     locator = AutoDateLocator(maxticks=7, interval_multiples=False)
     ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    # Days with their month: the first tick may lie in the month before.
+    formatter = ConciseDateFormatter(locator)
+    formatter.formats[2] = formatter.zero_formats[2] = "%d %b"
+    formatter.offset_formats[2] = "%Y"
+    ax.xaxis.set_major_formatter(formatter)
 
 
 def epoch() -> float:
