@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from oracles.edge_weights import slow_table
 from outtrees import Ancestry
@@ -70,6 +71,18 @@ def test_supports_and_evidence_are_those_of_quadrature(case):
     # The test can fail: the fitted parameters alone give something else.
     one = found.fitted.best_trees.edge_marginals
     assert abs(one - edges[listed]).max() > (0.01 if len(grids) > 1 else 4e-4)
+
+
+def test_parameters_of_which_a_table_says_nothing_keep_their_prior():
+    """Shares are held off 0 by 1e-12; beyond, draws must still pay for being far out."""
+    found = Ancestry(id="id", parameters="integrated", random_state=2).fit(WARDS)
+    draws = found.readings_[0].draws
+    outliers = draws.params[:, 1]  # after the stickiness
+    prior = found.readings_[0].drawn.priors()[1]
+    levels = np.array([0.1, 0.25, 0.5, 0.75])
+    seen = [float(draws.weights @ (outliers < prior.from_normal(z))) for z in ndtri(levels)]
+    assert draws.trusted
+    np.testing.assert_allclose(seen, levels, atol=0.06)
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,8 @@ def simulate(case, seed):
     problem = Problem(base, values, edges, roots)
     centre = problem.first_log_root(base)
     log_root = Normal(centre, _ROOT_SPREAD).draw(rng) if roots == "any" else 0.0
-    truth = base.with_params(_prior_draw(base, rng))
+    own = _prior_draw(base, rng)
+    truth = base.with_params(own)
     waits = truth.log_waits(problem.pairs, truth.compared(values))
     parents = problem.trees(waits, np.full(T, log_root), 1).sample(1, rng)[0]
     values = _cells(truth, values, parents, rng)
@@ -79,7 +80,7 @@ def simulate(case, seed):
     best = problem.climb(problem.started(base)[0], centre)
     fit = Reading(1.0, best.lineage, best.log_root, best.gain, (), True, 0)
     fit = with_draws(problem, fit, best.lineage, seed)
-    true = problem.params_of(truth, log_root)
+    true = np.append(own, log_root) if roots == "any" else own
     ranks = fit.draws.weights @ (fit.draws.params < true)
     posterior = Posterior(range(T), columns, tuple(values), (fit,), edges, roots)
     supports = np.zeros((T, T + 1))

@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from outtrees.ancestry.learning import Problem, Reading, Roots, TableFit, problem_of, waiting_means
+from outtrees.ancestry.learning import (
+    Point,
+    Problem,
+    Reading,
+    Roots,
+    TableFit,
+    problem_of,
+    waiting_means,
+)
 from outtrees.ancestry.outbreak import Outbreak
 from outtrees.ancestry.posterior import Member, Posterior
 from outtrees.candidates.edges import Constraints
@@ -38,7 +46,7 @@ Array = NDArray[np.float64]
 MOST_RECORDS, MOST_EDGES, MOST_PARAMETERS = 300, 50_000, 40
 _DRAWS, _LEAST_DRAWS = 128, 32  # of the first reading; of others in proportion to their weight
 _LEAST_WEIGHT = 0.02  # of readings with draws; others keep their fitted parameters
-_CLIMB = {"maxiter": 30, "ftol": 1e-7}  # to the mode in the coordinates of draws
+_CLIMB = {"maxiter": 100, "ftol": 1e-8}  # to the mode in the coordinates of draws
 _MORE_STARTS = 3  # of climbs, drawn from the prior, in tables without dates
 _SAME_MODE = 0.3  # modes less than this apart are one
 _FAR_BEHIND = 7.0  # nats of evidence by which a mode does not count beside the best
@@ -97,13 +105,22 @@ def with_draws(problem: Problem, reading: Reading, start: Lineage, seed: int) ->
         pairs = zip(priors, z, strict=True)
         return np.array([x if prior is None else prior.from_normal(x) for prior, x in pairs])
 
+    def normal_value(point: Point, z: Array) -> float:
+        """Return the log-density at z: the normal's instead of each prior's.
+
+        The prior is taken off where the model holds the parameter: shares do not come nearer to 0
+        and 1 than a hair's breadth, and far out z would cost nothing otherwise.
+        """
+        held = problem.params_of(point.lineage, point.log_root)
+        return point.value + float(_log_stretch(priors, held, z).sum())
+
     def log_density(z: Array) -> float:
         # Draws far out may overflow, or leave no tree: they have no probability.
         try:
             with np.errstate(all="ignore"):
                 params = params_at(z)
-                value = problem.at_params(start, params, centre, with_slopes=False)[0].value
-                return value + float(_log_stretch(priors, params, z).sum())
+                point = problem.at_params(start, params, centre, with_slopes=False)[0]
+                return normal_value(point, z)
         except _NO_DENSITY:
             return -np.inf
 
@@ -111,11 +128,12 @@ def with_draws(problem: Problem, reading: Reading, start: Lineage, seed: int) ->
         """Return the log-density and its slopes."""
         params = params_at(z)
         point, found = problem.at_params(start, params, centre)
-        own = [0.0 if p is None else p.slope(x) for p, x in zip(priors, params, strict=True)]
+        held = problem.params_of(point.lineage, point.log_root)
+        own = [0.0 if p is None else p.slope(x) for p, x in zip(priors, held, strict=True)]
         # The prior's own slope, with the stretch of the coordinate, is that of the normal, −z.
         normal = np.array([0.0 if p is None else -x for p, x in zip(priors, z, strict=True)])
-        stretch = _log_stretch(priors, params, z)
-        return point.value + float(stretch.sum()), (found - own) * np.exp(stretch) + normal
+        stretch = np.exp(_log_stretch(priors, params, z))
+        return normal_value(point, z), (found - own) * stretch + normal
 
     def loss(z: Array) -> tuple[float, Array]:
         try:

@@ -2,11 +2,12 @@
 
     ∫ f(θ) p(θ | X) dθ ≈ Σ_k w_k f(θ_k),    w_k ∝ p(θ_k) p(X | θ_k) / q(θ_k)
 
-q is a Student t about the mode, as wide as the second derivatives say, and is adapted to the
-weighted draws in a few rounds. All draws count, each weighted against the mixture of the
-proposals of all rounds (adaptive multiple importance sampling, Cornuet and others 2012), so that a
-poor first proposal is made good by the later ones. Functions of the parameters come in; nothing
-here knows a model.
+q is a Student t about each mode, as wide as the second derivatives say, and is adapted to the
+weighted draws in a few rounds; as long as few of these are effective, to weights raised to a power
+below 1, so that many of them say where to go. All draws count, each weighted against the mixture
+of the proposals of all rounds (adaptive multiple importance sampling, Cornuet and others 2012), so
+that a poor first proposal is made good by the later ones. Functions of the parameters come in;
+nothing here knows a model.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _FREEDOM = 5.0  # of the proposal: its tails are longer than those of logits and
 _WIDER = 1.15  # than the covariance: a proposal too wide costs draws, one too narrow the answer
 _MOST_ROUNDS = 6  # beyond the two of every posterior, while weights cannot be trusted
 _LEAST_SHARE = 0.1  # of the draws that must be effective
+_LEAST_FOR_EACH = 4.0  # effective draws for each parameter, to which a proposal is adapted
+_LEAST_OF_PART = 0.05  # share of the draws that each part of a proposal gets
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,26 +120,27 @@ def integrate(
     (0.0, True)
     """
     size = 1 << max(int(np.ceil(np.log2(max(n_draws, 2)))) - 1, 2)  # of a round
-    points = Sobol(len(mode) + 1, scramble=True, rng=np.random.default_rng(seed))
+    points = Sobol(len(mode) + 2, scramble=True, rng=np.random.default_rng(seed))
     first = [_Proposal.of(at, _WIDER**2 * own) for at, own in ((mode, covariance), *others)]
-    proposals: list[_Proposal] = []
+    now = _Mixture(tuple(first), np.full(len(first), 1 / len(first)))
+    proposals: list[_Mixture] = []
     draws: list[Array] = []
     values: list[float] = []
-    found: WeightedDraws | None = None
     while True:
-        if found is None or len(proposals) < len(first):
-            proposals.append(first[len(proposals)])
-        else:
-            proposals.append(_adapted(found, mode, covariance))
-        for theta in proposals[-1].draw(points.random(size)):
-            value = log_density(theta)
-            draws.append(theta)
-            values.append(value if np.isfinite(value) else -np.inf)
+        # The first round has as many draws for each mode as one for a single mode.
+        for _ in range(1 if proposals else len(first)):
+            proposals.append(now)
+            for theta in now.draw(points.random(size)):
+                value = log_density(theta)
+                draws.append(theta)
+                values.append(value if np.isfinite(value) else -np.inf)
         params = np.array(draws)
-        found = weighted_draws(params, np.array(values) - _log_mixture(proposals, params))
+        log_weights = np.array(values) - _log_mixture(proposals, params)
+        found = weighted_draws(params, log_weights)
         rounds = len(proposals) - len(first)
         if rounds >= 1 and (found.trusted or rounds == 1 + _MOST_ROUNDS):
             return found
+        now = _adapted(now, first, params, log_weights)
 
 
 def weighted_draws(params: Array, log_weights: Array) -> WeightedDraws:
@@ -196,24 +200,81 @@ class _Proposal(NamedTuple):
         return np.asarray(constant - 0.5 * (_FREEDOM + P) * np.log1p((z**2).sum(axis=0) / _FREEDOM))
 
 
-def _log_mixture(proposals: Sequence[_Proposal], params: Array) -> Array:
+class _Mixture(NamedTuple):
+    """Several of them, of which a draw is from one."""
+
+    parts: tuple[_Proposal, ...]
+    shares: Array  # sum 1
+
+    def draw(self, uniform: Array) -> Array:
+        """Return one draw for each row of uniform numbers (n, P + 2)."""
+        which = np.searchsorted(np.cumsum(self.shares)[:-1], uniform[:, -1])
+        result = np.empty((len(uniform), uniform.shape[1] - 2))
+        for i, part in enumerate(self.parts):
+            result[which == i] = part.draw(uniform[which == i, :-1])
+        return result
+
+    def log_parts(self, params: Array) -> Array:
+        """Return the log-density of each row and part, with its share (parts, n)."""
+        logs = [part.log_density(params) for part in self.parts]
+        return np.array(logs) + np.log(self.shares)[:, None]
+
+
+def _log_mixture(proposals: Sequence[_Mixture], params: Array) -> Array:
     """Return the log-density of all proposals together, which drew equally often (n,)."""
-    logs = np.array([proposal.log_density(params) for proposal in proposals])
+    logs = np.array([logsumexp(proposal.log_parts(params), axis=0) for proposal in proposals])
     return np.asarray(logsumexp(logs, axis=0) - np.log(len(proposals)))
 
 
-def _adapted(found: WeightedDraws, mode: Array, covariance: Array) -> _Proposal:
-    """Return the proposal with the weighted draws' mean and covariance.
+def _adapted(
+    now: _Mixture, first: Sequence[_Proposal], params: Array, log_weights: Array
+) -> _Mixture:
+    """Return the proposal whose parts have the mean and covariance of their weighted draws.
 
-    The first guess counts as much as twice as many draws as there are parameters: few effective
-    draws cannot tell all directions apart.
+    The first guess of a part counts as much as twice as many draws as there are parameters: few
+    effective draws cannot tell all directions apart.
     """
-    mean = found.weights @ found.params
-    off = found.params - mean
-    own = (found.weights[:, None] * off).T @ off
-    share = found.effective_draws / (found.effective_draws + 2 * len(mode))
-    centre = share * mean + (1 - share) * mode
-    return _Proposal.of(centre, _WIDER**2 * (share * own + (1 - share) * covariance))
+    P = params.shape[1]
+    weights = _tempered(log_weights, _LEAST_FOR_EACH * P)
+    logs = now.log_parts(params)
+    belongs = np.exp(logs - logsumexp(logs, axis=0)) * weights  # (parts, n)
+    parts = []
+    for own, part in zip(belongs, first, strict=True):
+        total = max(float(own.sum()), 1e-300)
+        own = own / total
+        effective = 1.0 / max(float(own @ own), 1e-300)
+        share = effective / (effective + 2 * P)
+        mean = own @ params
+        off = params - mean
+        spread = _WIDER**2 * (own[:, None] * off).T @ off
+        centre = share * mean + (1 - share) * part.centre
+        parts.append(
+            _Proposal.of(centre, share * spread + (1 - share) * part.factor @ part.factor.T)
+        )
+    shares = np.maximum(belongs.sum(axis=1), _LEAST_OF_PART)
+    return _Mixture(tuple(parts), shares / shares.sum())
+
+
+def _tempered(log_weights: Array, least: float) -> Array:
+    """Return weights (n,) to the largest power up to 1 that leaves so many of them effective."""
+    least = min(least, 0.5 * len(log_weights))
+
+    def to_power(power: float) -> Array:
+        logs = power * log_weights
+        return np.exp(logs - logsumexp(logs))
+
+    low, high = 0.0, 1.0
+    power = high
+    for _ in range(20):
+        weights = to_power(power)
+        if 1.0 / float(weights @ weights) >= least:
+            low = power
+        else:
+            high = power
+        if low == 1.0:
+            break
+        power = 0.5 * (low + high)
+    return to_power(low)
 
 
 def smooth_weights(log_weights: Array) -> tuple[Array, float]:
@@ -242,7 +303,8 @@ def smooth_weights(log_weights: Array) -> tuple[Array, float]:
     if abs(k) < 1e-12:
         quantiles = -scale * np.log1p(-share)
     else:
-        quantiles = scale * np.expm1(-k * np.log1p(-share)) / k
+        with np.errstate(over="ignore"):  # beyond the largest that was seen, see below
+            quantiles = scale * np.expm1(-k * np.log1p(-share)) / k
     result = log_weights.copy()
     smoothed = np.log(quantiles + np.exp(cut - top)) + top
     result[tail] = np.minimum(smoothed, top)  # no weight above the largest that was seen
