@@ -261,7 +261,7 @@ def _tempered(log_weights: Array, least: float) -> Array:
 
     def to_power(power: float) -> Array:
         logs = power * log_weights
-        return np.exp(logs - logsumexp(logs))
+        return np.asarray(np.exp(logs - logsumexp(logs)))
 
     low, high = 0.0, 1.0
     power = high
