@@ -2,10 +2,13 @@
 
 Simulation-based calibration; `make calibration` prints the tables. First the simulations of
 tests/test_promises.py, which come from the model itself, with more tables. Then two harder ones:
-outbreaks whose second introduction looks like a case of the first, and `BayesianOutTree` on walks
-of 20 records.
+outbreaks whose second introduction looks like a case of the first, half of them with one
+introduction and half with two, and `BayesianOutTree` on walks of 20 records. Outbreaks with two
+introductions only are a prior that is wrong on purpose.
 
     python benchmarks/calibration_table.py [n_tables] [n_outbreaks] [n_walks]
+
+n_outbreaks is the number of each kind; 0 leaves a part out.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import numpy as np
 from outtrees import Ancestry, BayesianOutTree
 from outtrees.datasets import make_out_tree, make_outbreak
 from outtrees.models import GaussianMutation
+from outtrees.models.conjugate import GaussianPosterior
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from oracles.promises import (
@@ -31,10 +35,27 @@ from oracles.promises import (
     parents_of_dates,
 )
 
+GIVEN = {
+    "mean_prior": np.zeros(2),
+    "mean_precision_prior": 1.0,
+    "degrees_of_freedom_prior": 6.0,
+    "covariance_prior": 1.5 * np.eye(2),
+    "root_degrees_of_freedom_prior": 6.0,
+    "root_covariance_prior": 4.0 * np.eye(2),
+}
+WALKS = {
+    "any transition (default)": GaussianPosterior(),
+    "transition and offset as in the walk": GaussianPosterior(
+        transition="identity", fit_offset=True
+    ),
+    "walks from the prior of the fit": GaussianPosterior(
+        transition_prior=0.8, transition_precision_prior=5.0 * np.eye(2), **GIVEN
+    ),
+}
 BINS = [0.0, 0.5, 0.8, 0.95, 0.99, 1.0 + 1e-9]
 
 
-def outbreak_supports(n: int, n_introductions: int = 2) -> list[tuple[float, bool]]:
+def outbreak_supports(n: int, n_introductions: int) -> list[tuple[float, bool]]:
     """Return (support, whether true) of the best parent of each case, no sequences, wait given."""
     result = []
     for seed in range(n):
@@ -50,10 +71,15 @@ def outbreak_supports(n: int, n_introductions: int = 2) -> list[tuple[float, boo
     return result
 
 
-def walk_answers(n: int) -> tuple[list[tuple[float, bool]], dict[str, float], list[float]]:
-    """Return edges of BayesianOutTree on Gaussian walks of 20 records, and what intervals cover."""
+def walk_answers(
+    n: int, posterior: GaussianPosterior
+) -> tuple[list[tuple[float, bool]], dict[str, float], list[float]]:
+    """Return edges of BayesianOutTree on Gaussian walks of 20 records, and what intervals cover.
+
+    Priors that are given in full also draw the parameters of each walk.
+    """
     edges, covered, shares = [], {"offset": [], "mutation_cov": []}, []
-    truth = GaussianMutation(
+    fixed = GaussianMutation(
         transition="identity",
         fit_offset=True,
         root_mean=np.zeros(2),
@@ -63,8 +89,12 @@ def walk_answers(n: int) -> tuple[list[tuple[float, bool]], dict[str, float], li
         mutation_cov=0.25 * np.eye(2),
     )
     for seed in range(n):
+        truth = fixed
+        if posterior.covariance_prior is not None:
+            prior = posterior.start(np.eye(3, 2)).prior()
+            truth = prior.draw(np.random.default_rng(10_000 + seed))
         X, parents = make_out_tree(20, truth, seed)
-        model = BayesianOutTree("gaussian", random_state=0).fit(X)
+        model = BayesianOutTree(posterior, random_state=0).fit(X)
         marginals = model.edge_marginals_
         best = marginals.argmax(axis=1)
         edges += [
@@ -87,6 +117,7 @@ def show(name: str, pairs: list[tuple[float, bool]]) -> None:
     """Print how often promises of each size were kept."""
     promised = np.array([p for p, _ in pairs])
     true = np.array([t for _, t in pairs], dtype=float)
+    print(f"| {name} | all | {len(true)} | {promised.mean():.3f} | {true.mean():.3f} |")
     for low, high in pairwise(BINS):
         here = (promised >= low) & (promised < high)
         if here.any():
@@ -118,12 +149,19 @@ def main() -> None:
         int(a) for a in [*sys.argv[1:], *["300", "100", "24"][len(sys.argv) - 1 :]]
     )
     warnings.simplefilter("ignore")
-    from_the_model(n_tables)
+    if n_tables:
+        from_the_model(n_tables)
     print("\n| what | promised | number | mean promise | true |\n|---|---|---|---|---|")
-    show("outbreak, best parent", outbreak_supports(n_outbreaks))
-    edges, covered, shares = walk_answers(n_walks)
-    show("BayesianOutTree, best parent", edges)
-    print("90 % intervals cover", covered, "effective share of draws", np.median(shares))
+    if n_outbreaks:
+        one, two = (outbreak_supports(n_outbreaks, number) for number in (1, 2))
+        for name, pairs in {"one or two": one + two, "one": one, "two": two}.items():
+            show(f"{name} introductions, best parent", pairs)
+    if n_walks:
+        for name, posterior in WALKS.items():
+            edges, covered, shares = walk_answers(n_walks, posterior)
+            show(f"`BayesianOutTree`, {name}, best parent", edges)
+            cover = ", ".join(f"{what} {share:.2f}" for what, share in covered.items())
+            print(f"90 % intervals cover {cover}; effective draws {np.median(shares):.2f}\n")
 
 
 if __name__ == "__main__":

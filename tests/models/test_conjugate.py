@@ -327,7 +327,9 @@ def test_a_kernel_of_products_is_the_linear_map():
     X = REALS - REALS.mean(axis=0)  # a kernel knows no centre
     shared = {"covariance_prior": np.eye(2), "mean_precision_prior": 0.01}
     kernel = KernelPosterior("linear", ridge=0.3, **shared).start(X)
-    linear = GaussianPosterior("diag", transition_precision_prior=0.3 * np.eye(2), **shared)
+    linear = GaussianPosterior(
+        "diag", transition_prior=0.0, transition_precision_prior=0.3 * np.eye(2), **shared
+    )
     W = some_edges(X, np.random.default_rng(1))
     ours, other = kernel.update(X, W), linear.start(X).update(X, W)
     for ask in ("expected_log_conditional", "log_predictive"):

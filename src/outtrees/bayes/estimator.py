@@ -141,9 +141,9 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     parameters tend to be too narrow: `importance` corrects them and says by how much.
 
     Records alone hardly tell parents from children or a walk from siblings, and q (`tree_`)
-    settles for one reading of several. `edge_marginals_` of few records average over readings, and
-    still promise too much where `importance` has a Pareto k above 0.7
-    (docs/benchmarks/trust.md).
+    settles for one reading of several. `edge_marginals_` of few records average over readings: they
+    are true about as often as they say (docs/benchmarks/trust.md), unless `importance` has a
+    Pareto k above 0.7.
 
     Examples
     --------

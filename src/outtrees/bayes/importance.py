@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,9 +62,11 @@ def importance_sample(
 
     q alone is too narrow, and knows one reading of the records. Proposals are q, those of other
     fixed points (parents and children exchanged, all parents equally likely, trees of parameters
-    from the prior), and each of them with a half and a fifth of its statistics, which is wider;
-    then q after one step from the edges as these draws are weighted. A draw is weighted against
-    all proposals together.
+    from the prior), each of them with a half and a fifth of its statistics, which is wider, and
+    the prior, so that no weight exceeds the likelihood by much.
+    Then, twice, q after one step from the edges as these draws are weighted, and θ given one tree,
+    of trees drawn as they are weighted: over all trees the mixture of these is the posterior
+    itself. A draw is weighted against all proposals together.
 
     Examples
     --------
@@ -78,35 +80,20 @@ def importance_sample(
     check_count("importance_sample", "n_draws", n_draws, 2)
     rng = as_generator(random_state)
     records = np.asarray(X, dtype=np.float64)
-    proposals = _tempered(_fixed_points(posterior, records), (1.0, 0.5, 0.2))
-    mutations: list[Mutation] = []
-    log_z: list[float] = []
-    numbers: list[int] = []
-
-    def draw(among: Sequence[Posterior], n: int) -> None:
-        for i, proposal in enumerate(among):
-            numbers.append(n // len(among) + (i < n % len(among)))
-            for _ in range(numbers[-1]):
-                mutations.append(proposal.draw(rng))
-                log_z.append(trees_given(posterior, mutations[-1], records).log_z)
-
-    def weights() -> Array:
-        # log p(θ) cancels: −log_prior_ratio is log q(θ) − log p(θ) of each proposal.
-        logs = [[-q.log_prior_ratio(m) for q in proposals] for m in mutations]
-        shares = np.array(numbers) / sum(numbers)
-        return np.asarray(np.array(log_z) - logsumexp(np.array(logs), axis=1, b=shares))
-
-    draw(proposals, (n_draws + 1) // 2)
-    if n_draws // 2:
-        chances = np.exp(weights() - logsumexp(weights()))
-        edges = supports_of(posterior, mutations, chances, records)[0]
-        later = _tempered([posterior.update(records, edges)], (1.0, 0.4))
-        proposals = [*proposals, *later]
-        draw(later, n_draws // 2)
-    logs = weights() - log_number_of_trees(len(records))
+    later = n_draws // 4  # in each of two rounds
+    draws = _Draws(posterior, records, rng)
+    first = _tempered(_fixed_points(posterior, records), (1.0, 0.5, 0.2))
+    draws.add([*first, posterior.prior()], n_draws - 2 * later)
+    for _ in range(2 if later else 0):
+        chances = np.exp(draws.log_weights() - logsumexp(draws.log_weights()))
+        edges = supports_of(posterior, draws.mutations, chances, records)[0]
+        near = _tempered([posterior.update(records, edges)], (1.0, 0.4))
+        near += [posterior.update(records, tree) for tree in draws.trees(chances)]
+        draws.add(near, later)
+    logs = draws.log_weights() - log_number_of_trees(len(records))
     found = weighted_draws(np.empty((len(logs), 0)), logs)
     return ImportanceSample(
-        mutations,
+        draws.mutations,
         logs,
         found.weights,
         found.log_evidence,
@@ -116,6 +103,55 @@ def importance_sample(
     )
 
 
+class _Draws:
+    """Draws of θ from several proposals, each weighted against all of them together."""
+
+    def __init__(self, posterior: Posterior, X: Array, rng: np.random.Generator) -> None:
+        self.posterior, self.X, self.rng = posterior, X, rng
+        self.mutations: list[Mutation] = []
+        self.log_z: list[float] = []
+        self.proposals: list[Posterior] = []
+        self.numbers: list[int] = []  # of draws from each proposal
+        self.ratios = np.empty((0, 0))  # (draws, proposals), log proposal(θ) − log p(θ)
+
+    def add(self, proposals: Sequence[Posterior], n: int) -> None:
+        """Draw n times, as often from each of these proposals as can be."""
+        known = len(self.mutations)
+        for i, proposal in enumerate(proposals):
+            self.numbers.append(n // len(proposals) + (i < n % len(proposals)))
+            for _ in range(self.numbers[-1]):
+                self.mutations.append(proposal.draw(self.rng))
+                trees = trees_given(self.posterior, self.mutations[-1], self.X)
+                self.log_z.append(trees.log_z)
+        new = _log_ratios(self.mutations[known:], self.proposals)
+        self.ratios = np.vstack([self.ratios, new])
+        self.ratios = np.hstack([self.ratios, _log_ratios(self.mutations, proposals)])
+        self.proposals += proposals
+
+    def log_weights(self) -> Array:
+        """Return log p(θ) + log p(X | θ) − log proposal(θ) of each draw, where p(θ) cancels."""
+        shares = np.array(self.numbers) / sum(self.numbers)
+        return np.asarray(np.array(self.log_z) - logsumexp(self.ratios, axis=1, b=shares))
+
+    def trees(self, chances: Array) -> Iterator[Array]:
+        """Yield the edges (T, T) of a few trees, each given a draw chosen by its chance."""
+        T = len(self.X)
+        at = (self.rng.random() + np.arange(_TREES)) / _TREES  # evenly, so that few repeat
+        for i in np.searchsorted(np.cumsum(chances), at * chances.sum()):
+            trees = trees_given(self.posterior, self.mutations[i], self.X)
+            parents = trees.sample(1, self.rng)[0]
+            edges = np.zeros((T, T))
+            edges[np.arange(T)[parents >= 0], parents[parents >= 0]] = 1.0
+            yield edges
+
+
+def _log_ratios(mutations: Sequence[Mutation], proposals: Sequence[Posterior]) -> Array:
+    """Return log proposal(θ) − log p(θ), (draws, proposals)."""
+    found = [-proposal.log_prior_ratios(mutations) for proposal in proposals]
+    return np.array(found).reshape(len(proposals), len(mutations)).T
+
+
+_TREES = 12  # of each round, whose parameters are proposed
 _MOST_FIXED_POINTS = 200  # records up to which other fixed points than the fit's are looked for
 _NEGLIGIBLE = 1e-4  # weight of draws whose trees are left out of supports
 

@@ -301,13 +301,14 @@ class InverseWishart:
             + 0.5 * trace
         )
 
-    def log_ratio(self, other: InverseWishart, cov: Array) -> float:
-        """Return log self(S) − log other(S)."""
-        return (
+    def log_ratio(self, other: InverseWishart, cov: Array) -> Array:
+        """Return log self(S) − log other(S) of each S (…, D, D)."""
+        change = (self.scatter - other.scatter) * np.linalg.inv(cov)
+        return np.asarray(
             self.log_constant()
             - other.log_constant()
-            - 0.5 * (self.dof - other.dof) * log_determinant(cov)
-            - 0.5 * float(np.sum((self.scatter - other.scatter) * inverse(cov)))
+            - 0.5 * (self.dof - other.dof) * np.linalg.slogdet(cov)[1]
+            - 0.5 * change.sum(axis=(-2, -1))
         )
 
     def draw(self, rng: np.random.Generator) -> Array:

@@ -584,10 +584,12 @@ class GaussianPosterior(Linear, RegressionPosterior):
         The number of pseudo-records behind offset 0 (so behind the mean m of one cloud). By
         default 1 for "zero", as in scikit-learn's BayesianGaussianMixture, else 0.01.
     transition_prior : float or array of shape (D, D)
-        The transition in B₀; a number stands for a multiple of the identity.
+        The transition in B₀; a number stands for a multiple of the identity, by default 1: a
+        child is like its parent until records say otherwise.
     transition_precision_prior : float or array of shape (D, D)
         K₀ for the transition; a number stands for that many pseudo-parents with the variances
-        of the columns.
+        of the columns. By default 1, as much as one link says. With far less, few records are
+        explained by maps that turn and stretch (docs/benchmarks/trust.md).
     degrees_of_freedom_prior : float, optional
         ν₀. By default D for "full" (the round number above the limit D − 1), else 1.
     covariance_prior : array of shape (D, D), optional
@@ -624,8 +626,8 @@ class GaussianPosterior(Linear, RegressionPosterior):
     fit_offset: bool | None = None
     mean_prior: Any = None
     mean_precision_prior: float | None = None
-    transition_prior: Any = 0.0
-    transition_precision_prior: Any = 0.01
+    transition_prior: Any = 1.0
+    transition_precision_prior: Any = 1.0
     degrees_of_freedom_prior: float | None = None
     covariance_prior: Any = None
     prior_strength: float = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
@@ -75,6 +75,9 @@ class Posterior(Change):
     def _update(self, X: Array, edge_marginals: Array) -> Self:
         return self._with_statistics(self._statistics_of(X, X, edge_marginals))
 
+    def _log_prior_ratios(self, mutations: Sequence[Any]) -> Array:
+        return np.array([self._log_prior_ratio(mutation) for mutation in mutations])
+
     # What everybody calls ------------------------------------------------------------------
 
     def expected_log_conditional(self, children: ArrayLike, parents: ArrayLike) -> Array:
@@ -143,6 +146,11 @@ class Posterior(Change):
         """Return log p(θ) − log q(θ) at the parameters of a mutation from `draw`."""
         self._require_started()
         return float(self._log_prior_ratio(mutation))
+
+    def log_prior_ratios(self, mutations: Sequence[Mutation]) -> Array:
+        """Return log p(θ) − log q(θ) of several mutations, (n,)."""
+        self._require_started()
+        return self._log_prior_ratios(mutations) if mutations else np.empty(0)
 
 
 _WIDE = 3.0  # standard deviation of the prior of each free coordinate, about the start

@@ -7,6 +7,7 @@ of both; `PairMoments` and `fit_conditional` are the weighted regression on the 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
@@ -659,15 +660,21 @@ class RegressionPosterior(Posterior):
         return self._mutation(B, cov, self.prior_.draw_root(rng, root_record))
 
     def _log_prior_ratio(self, mutation: RegressionMutation) -> float:
+        return float(self._log_prior_ratios([mutation])[0])
+
+    def _log_prior_ratios(self, mutations: Sequence[Any]) -> Array:
         prior: GaussianPrior = self.prior_
-        B, cov = self._coefficients_of(mutation), mutation.mutation_cov
+        B = np.array([self._coefficients_of(m) for m in mutations])
+        cov = np.array([m.mutation_cov for m in mutations])
         result = prior.noise.log_ratio(self.noise, cov)
         if B.size:
-            precision = cov_.inverse(cov)
+            precision = np.linalg.inv(cov)
             for sign, mean, K in (
                 (1.0, prior.coefficients, prior.gram),
                 (-1.0, self.coefficients, self.gram),
             ):
-                quadratic = np.sum(precision * ((B - mean) @ K @ (B - mean).T))
-                result += 0.5 * sign * (len(cov) * cov_.log_determinant(K, "K") - quadratic)
-        return float(result)
+                change = B - mean
+                quadratic = np.sum(precision * (change @ K @ change.mT), axis=(1, 2))
+                log_det = cov.shape[1] * cov_.log_determinant(K, "K")
+                result = result + 0.5 * sign * (log_det - quadratic)
+        return np.asarray(result)
