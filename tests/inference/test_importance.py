@@ -5,6 +5,9 @@ import pytest
 from scipy.special import gammaln
 
 from outtrees.inference.importance import (
+    _WIDER,
+    WeightedDraws,
+    _adapted,
     integrate,
     laplace_covariance,
     smooth_weights,
@@ -62,3 +65,14 @@ def test_quantiles_of_weighted_draws():
     weights = np.exp(values - 0.5)  # makes it N(1, 1)
     found = weighted_quantiles(values, weights, [0.05, 0.5, 0.95])
     np.testing.assert_allclose(found, [1 - 1.645, 1.0, 1 + 1.645], atol=0.1)
+
+
+def test_the_next_proposal_has_the_mean_and_covariance_of_weighted_draws():
+    rng = np.random.default_rng(0)
+    params = rng.normal(size=(4000, 2)) * [1.0, 3.0] + [50.0, -20.0]  # far from 0
+    weights = np.full(len(params), 1 / len(params))
+    found = WeightedDraws(params, weights, 0.0, 0.0, 4000.0, 0.1)
+    proposal = _adapted(found, params.mean(axis=0), np.cov(params.T))
+    np.testing.assert_allclose(proposal.centre, params.mean(axis=0))
+    expected = _WIDER**2 * np.cov(params.T)
+    np.testing.assert_allclose(proposal.factor @ proposal.factor.T, expected, rtol=1e-3)

@@ -14,6 +14,7 @@ from outtrees.models import (
     PoissonMutation,
     ProductMutation,
 )
+from outtrees.models.normal import _scaled_normal
 
 CLASSES = np.array([[1, 0], [0, 1], [0, 1], [0, 0], [0, 0], [1, 0.0]])  # two records have none
 X = np.random.default_rng(0).normal(size=(6, 2)) * [1.0, 5.0]
@@ -125,3 +126,11 @@ def test_a_class_without_records_is_like_all():
 def test_weights_that_are_none(wrong):
     with pytest.raises(ValueError, match="a weight of 0 or more for each of 6 records and each"):
         GaussianMutation().start(X).log_by_class(X, wrong, X)
+
+
+def test_noise_of_transitions_has_the_covariance_of_its_precision():
+    precision = np.array([[4.0, 1.0], [1.0, 0.5]])
+    draws = _scaled_normal(precision, 20_000, np.random.default_rng(0))
+    np.testing.assert_allclose(np.cov(draws), np.linalg.inv(precision), rtol=0.05)
+    flat = _scaled_normal(np.diag([2.0, 0.0]), 100, np.random.default_rng(0))
+    assert (flat[1] == 0).all()  # nothing is known there, and nothing is drawn

@@ -233,3 +233,9 @@ def test_the_prior_of_a_spread_is_log_normal():
     ).logpdf(0.0)
     at_zero = kernel.with_params(np.array([0.0, 0.0, 0.0, *kernel.params[3:]]))
     assert moved.log_prior() - at_zero.log_prior() == pytest.approx(expected.sum(), abs=1e-9)
+
+
+def test_the_description_names_the_clock_only_if_it_runs(plane):
+    kernel, _ = plane
+    assert "1.43 units of time add as much variance" in kernel.describe()
+    assert "units of time" not in replace(kernel, rate=0.0).describe()

@@ -179,3 +179,10 @@ def test_refusals():
         Substitution(("A", "G", "C", "T"), "K80")
     with pytest.raises(ValueError, match=r"at least two letters.*leave that column out"):
         Substitution(("A",))
+
+
+@pytest.mark.parametrize("model", ["JC69", "K80"])
+def test_the_description_counts_substitutions_of_all_sites(model):
+    kernel = Substitution(levels=("A", "C", "G", "T"), model=model)
+    started = replace(kernel.start(np.zeros((3, 40))), rate=0.05)
+    assert started.describe().startswith("2 substitutions a link (0.05 a site)")

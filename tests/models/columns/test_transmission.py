@@ -11,6 +11,7 @@ from outtrees.ancestry.learning import problem_of
 from outtrees.datasets.diseases import waiting_time
 from outtrees.models.columns import Lineage, Transmission, TransmittedSequence
 from outtrees.models.columns.transmission import _growth, sequence_cells
+from outtrees.models.columns.transmission_kernels import draw_letters
 from outtrees.models.columns.unknown_sites import UnknownSites
 
 GIVEN = {"generation_mean": 5.0, "generation_sd": 2.0, "delay_mean": 4.0, "delay_sd": 1.5}
@@ -258,3 +259,19 @@ def test_every_unread_site_gets_a_letter():
     codes = np.array([[255, 1], [2, 1], [2, 255], [2, 3]], dtype=np.uint8)
     rows, sites, letters = UnknownSites(codes, 4, 10).most_voted()
     assert list(zip(rows, sites, letters, strict=True)) == [(0, 0, 2), (2, 1, 1)]
+
+
+def test_unread_letters_are_drawn_as_often_as_all_letterings_say():
+    """Root, child and grandchild; the root and the child were not read."""
+    parents, change = np.array([-1, 0, 1]), np.array([0.0, 0.3, 0.1])
+    n = 20_000
+    letters = np.tile(np.array([[255], [255], [2]], np.uint8), n)
+    uniform = np.random.default_rng(0).random((3, n))
+    drawn = draw_letters(letters, parents, np.arange(3), change, 4, uniform)
+    step = [np.where(np.eye(4, dtype=bool), 1 - c, c / 3) for c in change]
+    chances = step[1] * step[2][:, 2]  # (root, child), a uniform root
+    expected = chances / chances.sum()
+    found = np.zeros((4, 4))
+    np.add.at(found, (drawn[0], drawn[1]), 1 / n)
+    assert (drawn[2] == 2).all()
+    assert abs(found - expected).max() < 5 * 0.5 / np.sqrt(n)

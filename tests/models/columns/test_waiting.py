@@ -427,3 +427,7 @@ def test_quick_waits_are_those_of_pairs_of_dates(unit):
     waits = dates[child] - dates[parent]
     times = gaps.step * np.arange(gaps.closed.shape[1])
     np.testing.assert_allclose(np.interp(waits, times, gaps.closed[0]), found, atol=1e-4)
+
+
+def test_the_description_names_mean_and_standard_deviation():
+    assert "5 ± 2.5 units of time" in started(Waiting()).describe()
