@@ -44,7 +44,7 @@ GIVEN = {
     "root_covariance_prior": 4.0 * np.eye(2),
 }
 WALKS = {
-    "any transition (default)": GaussianPosterior(),
+    "any transition": GaussianPosterior(),
     "transition and offset as in the walk": GaussianPosterior(
         transition="identity", fit_offset=True
     ),
