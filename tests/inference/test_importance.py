@@ -6,8 +6,9 @@ from scipy.special import gammaln
 
 from outtrees.inference.importance import (
     _WIDER,
-    WeightedDraws,
     _adapted,
+    _Mixture,
+    _Proposal,
     integrate,
     laplace_covariance,
     smooth_weights,
@@ -70,9 +71,9 @@ def test_quantiles_of_weighted_draws():
 def test_the_next_proposal_has_the_mean_and_covariance_of_weighted_draws():
     rng = np.random.default_rng(0)
     params = rng.normal(size=(4000, 2)) * [1.0, 3.0] + [50.0, -20.0]  # far from 0
-    weights = np.full(len(params), 1 / len(params))
-    found = WeightedDraws(params, weights, 0.0, 0.0, 4000.0, 0.1)
-    proposal = _adapted(found, params.mean(axis=0), np.cov(params.T))
-    np.testing.assert_allclose(proposal.centre, params.mean(axis=0))
     expected = _WIDER**2 * np.cov(params.T)
-    np.testing.assert_allclose(proposal.factor @ proposal.factor.T, expected, rtol=1e-3)
+    first = _Proposal.of(params.mean(axis=0), expected)
+    found = _adapted(_Mixture((first,), np.ones(1)), [first], params, np.zeros(4000))
+    part = found.parts[0]
+    np.testing.assert_allclose(part.centre, params.mean(axis=0))
+    np.testing.assert_allclose(part.factor @ part.factor.T, expected, rtol=1e-3)
