@@ -551,10 +551,15 @@ def _cost(records: Records, options: Mapping[str, Any]) -> tuple[Cost, str]:
 
 def _trial(Ancestry: Any, given: Given, options: Mapping[str, Any]) -> Callable[[Any], object]:
     """Return what fits some of the records, for --check."""
+    from outtrees.ancestry.integration import MOST_RECORDS
+
     alone = given._replace(known_parents={}, forbidden=[])
+    as_all = {**options, "root": None}
+    if options["parameters"] == "auto" and len(given.records) > MOST_RECORDS:
+        as_all["parameters"] = "fitted"  # as the whole table will have them
 
     def fit_some(rows: Any) -> None:
-        model = make_model(Ancestry, alone, {**options, "root": None})
+        model = make_model(Ancestry, alone, as_all)
         some = given.records.take(rows)
         names = set(some.ids)
         model.fit(
