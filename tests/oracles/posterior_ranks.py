@@ -53,6 +53,7 @@ class Table:
 
 CASES = {
     "no dates": (("ward", "place", "number", "sequence"), "single"),
+    "ward+number+sequence": (("ward", "number", "sequence"), "single"),
     # One column each, without dates.
     **{name: ((name,), "single") for name in ("ward", "place", "number", "sequence")},
     "dates, one root": (("date", "sequence"), "single"),
