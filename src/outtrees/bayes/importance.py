@@ -64,8 +64,9 @@ def importance_sample(
     fixed points (parents and children exchanged, all parents equally likely, trees of parameters
     from the prior), each of them with a half and a fifth of its statistics, which is wider, and
     the prior, so that no weight exceeds the likelihood by much.
-    Then, twice, q after one step from the edges as these draws are weighted, and from the
-    edges given each of a few draws, chosen as they are weighted. A draw is weighted against all proposals together.
+    Then, twice, q after one step from the edges as these draws are weighted, and from the edges
+    given each of a few draws, chosen as they are weighted. A draw is weighted against all
+    proposals together.
 
     Examples
     --------
