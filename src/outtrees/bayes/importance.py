@@ -64,9 +64,9 @@ def importance_sample(
     fixed points (parents and children exchanged, all parents equally likely, trees of parameters
     from the prior), each of them with a half and a fifth of its statistics, which is wider, and
     the prior, so that no weight exceeds the likelihood by much.
-    Then, twice, q after one step from the edges as these draws are weighted, and from the edges
-    given each of a few draws, chosen as they are weighted. A draw is weighted against all
-    proposals together.
+    Then, twice, q after one step from the edges as these draws are weighted, and θ given one tree,
+    of trees drawn as they are weighted: over all trees the mixture of these is the posterior
+    itself. A draw is weighted against all proposals together.
 
     Examples
     --------
@@ -134,11 +134,18 @@ class _Draws:
         return np.asarray(np.array(self.log_z) - logsumexp(self.ratios, axis=1, b=shares))
 
     def trees(self, chances: Array) -> Iterator[Array]:
-        """Yield the edge marginals (T, T) given a few draws, each chosen by its chance."""
+        """Yield the edges (T, T) of a few trees, each given a draw chosen by its chance."""
+        T = len(self.X)
+        # In one order of the records, so that which tree is drawn does not depend on theirs.
+        order = np.lexsort(self.X.T)
         at = (self.rng.random() + np.arange(_TREES)) / _TREES  # evenly, so that few repeat
         for i in np.searchsorted(np.cumsum(chances), at * chances.sum()):
-            # Not one tree: which one is drawn would depend on the order of the records.
-            yield trees_given(self.posterior, self.mutations[i], self.X).edge_marginals
+            trees = trees_given(self.posterior, self.mutations[i], self.X[order])
+            parents = trees.sample(1, self.rng)[0]
+            children = np.flatnonzero(parents >= 0)
+            edges = np.zeros((T, T))
+            edges[order[children], order[parents[children]]] = 1.0
+            yield edges
 
 
 def _log_ratios(mutations: Sequence[Mutation], proposals: Sequence[Posterior]) -> Array:
