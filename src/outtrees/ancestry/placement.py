@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from outtrees.models.columns.transmission import sequence_cells
 from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_records
 from outtrees.records.column import counted, is_number
+from outtrees.records.dates import in_days
 from outtrees.records.evidence import with_uncertainty
 from outtrees.records.places import project
 
@@ -167,6 +169,11 @@ def read_like(
         present = {str(name) for name in getattr(table, "columns", table)}
     kinds = {name: kind for name, kind in kinds.items() if name in present}
     new = read_records(table, id=id, kinds=kinds, sequences=sequences, unsequenced=unsequenced)
+    calendar = {column.name for column in old.columns if column.kind == "date" and column.calendar}
+    columns = tuple(
+        in_days(c) if c.name in calendar and c.unit_of_time == "years" else c for c in new.columns
+    )
+    new = replace(new, columns=columns)
     return with_uncertainty(new, known=vague)
 
 

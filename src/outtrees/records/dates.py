@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import calendar
 import re
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
 
 from outtrees.errors import Option
-from outtrees.records.column import Array, is_number, quoted
+from outtrees.records.column import Array, Column, is_number, quoted
 from outtrees.records.table import Table
 
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -144,6 +145,13 @@ def read_dates(
         values[row] = middle
         widths[row] = half + width
     return Dates(values, not numbers and bool(split), widths if widths.any() else None)
+
+
+def in_days(years: Column) -> Column:
+    """Return a column of bare years as calendar dates: the middle of each year, ± half of it."""
+    known = np.array([_days(cell, None) if cell else (np.nan, 0.0) for cell in years.text])
+    values, widths = known.reshape(-1, 2).T
+    return replace(years, values=values[:, None], calendar=True, uncertainty=widths)
 
 
 def _ends(cell: str) -> tuple[str, str] | None:
