@@ -268,7 +268,7 @@ def captured(home):
     import numpy as np
     from click.testing import CliRunner
 
-    from outtrees.cli import group
+    from outtrees.cli import group, results
 
     found = {}
     table = home / "table.csv"
@@ -289,8 +289,9 @@ def captured(home):
         module = sys.modules[f"outtrees.cli.{name}"]
         caught = {}
 
-        def catch(screen, folder, writers, names=(), caught=caught):
+        def catch(screen, folder, writers, names=(), model=None, *, caught=caught):
             caught["names"] = list(names)
+            writers = {**writers, **results._model_writer(screen, model)}
             stage = home / "written"
             shutil.rmtree(stage, ignore_errors=True)
             stage.mkdir()
