@@ -47,7 +47,7 @@ def test_dates_that_cannot_be_read_are_named(checked):
     assert kinds(text)["onset"] == "ignored"
     assert "called a date, but '01.03.20' is not written as 2020-03-05" in text
     text = checked(*WAIT, onset=short, ward=["N", "S"] * 6, code=2)
-    assert "no column holds any; 'onset' is called a date, but '01.03.20' is not" in text
+    assert "a column of dates, but there is none; 'onset' is called a date, but '01.03" in text
     one = [day.isoformat() for day in DAYS[:-1]] + ["about Easter"]
     assert "called a date, but 'about Easter' is not" in checked(onset=one, ward=["N", "S"] * 6)
 
@@ -81,7 +81,10 @@ def test_a_library_that_is_not_installed_is_no_fault(refused, tmp_path, monkeypa
 
 def test_long_times_are_written_out(outtrees, tmp_path):
     path = tmp_path / "books.csv"
-    rows = [f"b{i},{1900 + 4 * i},{'NS'[i % 2]}" for i in range(10)]
-    path.write_text("\n".join(["book,year,town", *rows]), encoding="utf-8")
+    rows = [f"b{i},{1900 + 4 * i}-05-01,{'NS'[i % 2]}" for i in range(10)]
+    path.write_text("\n".join(["book,date,town", *rows]), encoding="utf-8")
     result = outtrees("ancestry", path, "--waiting-mean", 1500, "--waiting-sd", 400)
     assert "a child comes 1,500 ± 400 days after its parent" in result.stdout
+    path.write_text(path.read_text().replace("-05-01", "").replace("date", "year"))
+    result = outtrees("ancestry", path, "--waiting-mean", 4, "--waiting-sd", 1)
+    assert "a child comes 4 ± 1 years after its parent" in result.stdout

@@ -163,7 +163,7 @@ def to_newick(
     >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
     >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
     >>> print(model.fit(table).to_newick())
-    ((c[&support=0...]:4)b[&support=0.9...]:3)a[&support=1];
+    ((c[&support=0...]:4)b[&support=0.8...]:3)a[&support=1];
     """
     return _written(path, io.to_newick(*_named_tree(self, kind), leaves=leaves))
 

@@ -71,7 +71,7 @@ def place(
     >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0).fit(table)
     >>> row = model.place({"id": ["new"], "day": [12], "ward": ["S"]})[0]
     >>> row.child, row.parent, round(row.support, 1)
-    ('new', 'c', 0.8)
+    ('new', 'c', 0.7)
     """
     posterior, new = self.fitted, table
     if not isinstance(new, Records):
