@@ -100,8 +100,9 @@ def command(**options: Any) -> None:
             screen.say(f"open {server.address} (Ctrl-C stops it)")
             if options["browser"]:
                 webbrowser.open(server.address)
-            while not session.stopped.wait(0.2):
-                pass
+            # Not `wait`: a signal that comes inside it can leave its lock taken, for ever.
+            while not session.stopped.is_set():
+                time.sleep(0.1)
         except KeyboardInterrupt:
             pass  # the usual way to stop
         finally:
