@@ -141,9 +141,9 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     parameters tend to be too narrow: `importance` corrects them and says by how much.
 
     Records alone hardly tell parents from children or a walk from siblings, and q (`tree_`)
-    settles for one reading of several. `edge_marginals_` of few records average over readings: they
-    are true about as often as they say (docs/benchmarks/trust.md), unless `importance` has a
-    Pareto k above 0.7.
+    settles for one reading of several. `edge_marginals_` of few records average over readings, and
+    promise far less. Those above 0.5 are still true less often than they say in simulated walks
+    (docs/benchmarks/trust.md), and none can be trusted if `importance` has a Pareto k above 0.7.
 
     Examples
     --------

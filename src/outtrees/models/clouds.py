@@ -385,16 +385,10 @@ class CloudsMutation(Mutation):
 
     # Nothing to learn ------------------------------------------------------------------------
 
-    def _refit_children(self, X: Array, weights: Array) -> Self:
-        return self
-
     def _refit(self, X: Array, edge_marginals: Array) -> Self:
         return self
 
     def _gradient(self, X: Array, edge_marginals: Array) -> Array:
-        return np.empty(0)
-
-    def _gradient_children(self, X: Array, weights: Array) -> Array:
         return np.empty(0)
 
     def _params(self) -> Array:
