@@ -59,7 +59,7 @@ def test_what_cannot_be_asked_is_refused(refused, results, model):
     folder, fitted = results
     first, last = fitted.records.ids[0], fitted.records.ids[-1]
     assert "nothing is supposed" in refused("what-if", folder)
-    assert "must name two records" in refused("what-if", folder, "--suppose", "nobody=x")
+    assert "'nobody' is not a record" in refused("what-if", folder, "--suppose", "nobody=x")
     assert "no record is called 'nobody'" in refused("what-if", folder, "--introduction", "nobody")
     refused("what-if", folder, "--suppose", f"{first}={last}", "--suppose", f"{last}={first}")
     assert "must be a model of 'outtrees ancestry'" in refused(

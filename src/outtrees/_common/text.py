@@ -1,6 +1,8 @@
-"""Numbers as words of a sentence."""
+"""Numbers, and text from outside, as parts of a sentence."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 def short_number(value: float, digits: int = 3) -> str:
@@ -12,3 +14,41 @@ def short_number(value: float, digits: int = 3) -> str:
     ('7.25', '1,096', '182')
     """
     return f"{value:,.0f}" if value >= 10**digits else f"{value:.{digits}g}"
+
+
+def shown(text: object, length: int = 60) -> str:
+    r"""Return text from outside fit for a message: one line, no control characters, not too long.
+
+    Examples
+    --------
+    >>> print(shown("a\nb"), shown("x" * 100, 8))
+    a\nb xxxxxxx…
+    """
+    text = str(text)
+    if len(text) > length:
+        text = text[: length - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def quoted(text: object) -> str:
+    """Return `shown` text in quotation marks."""
+    return f"'{shown(text)}'"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "record"), counted(2000, "record")
+    ('1 record', '2,000 records')
+    """
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def first_ten(items: Sequence[str]) -> str:
+    """Return up to ten items in quotation marks, and how many there are if there are more."""
+    listed = ", ".join(quoted(item) for item in items[:10])
+    return listed if len(items) <= 10 else f"{listed}, … ({len(items)} in all)"

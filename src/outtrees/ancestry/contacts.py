@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.text import counted, first_ten
 from outtrees.ancestry.columns import DateOptions, ModelColumn, date_cells
 from outtrees.errors import RecordsError
 from outtrees.models.columns import Contacts
 from outtrees.records import Column, Records
-from outtrees.records.column import counted, first_ten
 from outtrees.records.contacts import ContactList, StayList, read_contacts, read_stays
 
 Array = NDArray[np.float64]

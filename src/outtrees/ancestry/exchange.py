@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from outtrees import io
 from outtrees._common.docs import shared_docs
+from outtrees._common.text import counted
 from outtrees.ancestry.model_choice import date_options
 from outtrees.ancestry.nearest import transmission_of
 from outtrees.ancestry.posterior import Posterior
@@ -20,7 +21,6 @@ from outtrees.ancestry.spread import Spread
 from outtrees.ancestry.support import ranked_parents
 from outtrees.io.formats import Field, Findings
 from outtrees.records import Column
-from outtrees.records.column import counted
 from outtrees.views.report import write_report
 from outtrees.views.report_data import ReportData
 

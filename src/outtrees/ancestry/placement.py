@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.text import counted
 from outtrees.ancestry.columns import DateOptions, date_cells
 from outtrees.ancestry.model_choice import date_options
 from outtrees.ancestry.nearest import placed_beside, transmission_of
@@ -22,7 +23,7 @@ from outtrees.models.columns.lineage import Earlier, weights_before
 from outtrees.models.columns.transmission import sequence_cells
 from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_records
-from outtrees.records.column import counted, is_number
+from outtrees.records.column import is_number
 from outtrees.records.dates import in_days
 from outtrees.records.evidence import with_uncertainty
 from outtrees.records.places import project

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from outtrees import __version__
 from outtrees._common.progress import note, under_way
 from outtrees._common.random import as_generator
+from outtrees._common.text import first_ten
 from outtrees.ancestry.estimator import Ancestry
 from outtrees.candidates.plan import MOST_DENSE
 from outtrees.errors import ArgumentError, Option, RecordsError
@@ -25,7 +26,6 @@ from outtrees.io.tables import Table, to_csv, write_csv
 from outtrees.parallel import RunFolder, run_units_into
 from outtrees.parallel.folder import open_text
 from outtrees.records import Records, read_records
-from outtrees.records.column import first_ten
 from outtrees.records.evidence import as_evidence
 
 PARENTS, LABELS, POPULATIONS = "parents.csv", "labels.csv", "populations.csv"

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from outtrees import __version__
-from outtrees._common.text import short_number
+from outtrees._common.text import counted, short_number
 from outtrees.ancestry.columns import DateOptions
 from outtrees.ancestry.integration import intervals_table, is_integrated
 from outtrees.ancestry.learning import waiting_means
@@ -36,7 +36,6 @@ from outtrees.models.columns import (
     Waiting,
 )
 from outtrees.records import Column
-from outtrees.records.column import counted
 from outtrees.trees.mixture import OutTreeMixture
 from outtrees.views.report_data import (
     MAX_SITE_LETTERS,

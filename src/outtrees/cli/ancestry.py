@@ -6,18 +6,21 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from outtrees._common.text import counted
 from outtrees.cli.cost import Cost, only_checked
 from outtrees.cli.errors import CommandError, told
 from outtrees.cli.inputs import (
     asked_kinds,
+    called,
     load_records,
+    pair_of,
     read_generation_time,
     read_known_parents,
     tell_records,
@@ -306,7 +309,6 @@ def command(**options: Any) -> None:
             Path(options["checkpoint"]).unlink(missing_ok=True)  # no longer needed
         tell(screen, model, found, options)
         name_files(screen)
-        screen.finish()
 
 
 # From the options to records, matrices and an estimator --------------------------------------
@@ -322,7 +324,7 @@ class Given(NamedTuple):
     stays: Any  # StayList, or None
     generation_time: list[float] | None
     known_parents: dict[str, str | None]
-    forbidden: list[tuple[str, str]]
+    forbidden: list[tuple[str, str | None]]
     notes: list[str]  # sentences on how something was read
     cost: Cost
     warning: str = ""  # if not all pairs of records take part
@@ -382,7 +384,7 @@ def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
     place = {name: row for row, name in enumerate(ids)}
     if options["root"] is not None and options["root"] not in place:
         meant = "for any number of roots pass --roots any; " * (options["root"] == "any")
-        raise CommandError(f"--root {options['root']!r} is not a record; {meant}{_some(ids)}")
+        raise CommandError(f"--root {options['root']!r} is not a record; {meant}{called(ids)}")
     return Given(
         records=records,
         distances=_matrix(options, "distances", place),
@@ -470,7 +472,7 @@ def _introductions(options: Mapping[str, Any], place: Mapping[str, int]) -> list
         for name in names:
             if name not in place:
                 raise CommandError(
-                    f"--introductions {text}: {name!r} is not a record; {_some(list(place))}"
+                    f"--introductions {text}: {name!r} is not a record; {called(place)}"
                 )
         found += names
     if options["roots"] == "single" and len(set(found)) > 1 and options["group"] is None:
@@ -479,34 +481,6 @@ def _introductions(options: Mapping[str, Any], place: Mapping[str, int]) -> list
             "--roots any"
         )
     return found
-
-
-def pair_of(text: str, place: Mapping[str, int], option: str) -> tuple[str, str]:
-    """Return (child, parent) of CHILD=PARENT; names may hold equals signs.
-
-    Examples
-    --------
-    >>> pair_of("a=b=c", {"a=b": 0, "c": 1}, "--forbid")
-    ('a=b', 'c')
-    """
-    cuts = [i for i, letter in enumerate(text) if letter == "="]
-    pairs = [(text[:i].strip(), text[i + 1 :].strip()) for i in cuts]
-    found = [pair for pair in pairs if pair[0] in place and pair[1] in place]
-    if len(found) != 1:
-        if not pairs:
-            raise CommandError(f"{option} must be CHILD=PARENT; got {text!r}")
-        strangers = [name for name in pairs[0] if name not in place]
-        wrong = f"{strangers[0]!r} is not a record" if strangers else "several readings fit"
-        raise CommandError(f"{option} {text}: {wrong}; {_some(list(place))}")
-    if found[0][0] == found[0][1]:
-        raise CommandError(f"{option} {text}: a record cannot be its own parent")
-    return found[0]
-
-
-def _some(ids: Sequence[str]) -> str:
-    from outtrees.records.column import first_ten
-
-    return f"records are called {first_ten(ids)}"
 
 
 def _matrix(options: Mapping[str, Any], name: str, place: Mapping[str, int]) -> Any:
@@ -527,7 +501,6 @@ def _cost(records: Records, options: Mapping[str, Any]) -> tuple[Cost, str]:
     import numpy as np
 
     from outtrees.candidates.plan import table_plan
-    from outtrees.records.column import counted
 
     groups = [len(records)]
     if records.groups is not None:
@@ -705,8 +678,6 @@ def _command_line() -> str:
 def tell(screen: Screen, model: Any, found: Found, options: Mapping[str, Any]) -> None:
     """Print what was learned, the parents, and how many are expected to be right."""
     from dataclasses import asdict
-
-    from outtrees.records.column import counted
 
     screen.say()
     sentences = [told(sentence) for sentence in model.describe()]

@@ -111,7 +111,6 @@ def command(**options: Any) -> None:
             session.close()
         screen.say("stopped; the temporary files are gone")
         screen.summary["address"] = server.address
-        screen.finish()
 
 
 class Session:

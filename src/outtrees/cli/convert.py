@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from outtrees.cli.errors import CommandError, sound_model
-from outtrees.cli.options import Finite, Size, common_options, seed_option
-from outtrees.cli.results import MODEL
+from outtrees.cli.errors import CommandError
+from outtrees.cli.options import Finite, common_options, model_option, seed_option
+from outtrees.cli.results import saved_ancestry
 from outtrees.cli.screen import running
 
 # Help must not import the library, so the names stand twice; a test compares them.
@@ -56,9 +55,7 @@ FORMATS = [
     show_default=True,
     help="Number of draws of parameters and trees, for arviz.",
 )
-@click.option(
-    "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
-)
+@model_option
 @seed_option
 @common_options
 def command(**options: Any) -> None:
@@ -86,10 +83,16 @@ def command(**options: Any) -> None:
         else:
             if options["more"]:
                 raise CommandError(f"--to {to} takes one folder or model of results; got several")
-            _write(source, out, options)
+            saved_ancestry(source, options["max_bytes"]).write(
+                to,
+                out,
+                options["tree"],
+                min_support=options["min_support"],
+                n_draws=options["draws"],
+                random_state=options["seed"],
+            )
         screen.summary["files"] = {out.name: str(out)}
         screen.say(f"written: {out}")
-        screen.finish()
 
 
 def _default(source: Path, to: str) -> Path:
@@ -98,28 +101,6 @@ def _default(source: Path, to: str) -> Path:
     from outtrees.io import FORMATS as known
 
     return Path(known[to].name)
-
-
-def _write(source: Path, out: Path, options: Mapping[str, Any]) -> None:
-    from outtrees.ancestry import Ancestry
-    from outtrees.io import load
-
-    path = source / MODEL if source.is_dir() else source
-    model = load(path, max_bytes=options["max_bytes"])
-    if not isinstance(model, Ancestry):
-        raise CommandError(
-            f"{str(path)!r} must be a model of 'outtrees ancestry'; it is a {type(model).__name__}"
-        )
-    with sound_model(path, model):
-        _ = model.fitted
-    model.write(
-        options["to"],
-        out,
-        options["tree"],
-        min_support=options["min_support"],
-        n_draws=options["draws"],
-        random_state=options["seed"],
-    )
 
 
 def _read(source: Path, more: list[Path]) -> Any:

@@ -182,7 +182,6 @@ def only_checked(
             how = f"by fits of up to {found.records:,} of the records on this machine"
         screen.say(f"time: about {duration(seconds)} of one core, {how}")
         screen.say("checked only; nothing was written")
-        screen.finish()
     refuse_too_large(cost.what, cost.memory, free, cost.remedy)
     return check
 

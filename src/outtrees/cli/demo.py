@@ -37,7 +37,6 @@ def command(**options: Any) -> None:
         screen.say("\nTry:")
         for line in commands:
             screen.say(f"  {line}")
-        screen.finish()
 
 
 def next_commands(folder: Path) -> list[str]:

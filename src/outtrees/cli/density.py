@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from outtrees._common.text import counted
 from outtrees.cli.cost import only_checked, planned_cost, tell_dropped_mass
 from outtrees.cli.design import by_kinds, columns_of, design, refuse_missing, remember_columns
 from outtrees.cli.errors import CommandError, sound_model
@@ -83,7 +84,6 @@ def command(**options: Any) -> None:
             _tell(screen, records, *fitted, options)
             if options["model"] is None and options["checkpoint"] is not None:
                 Path(options["checkpoint"]).unlink(missing_ok=True)  # no longer needed
-            screen.finish()
 
 
 def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any] | None:
@@ -91,7 +91,6 @@ def _fitted(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, An
     from sklearn.base import clone
 
     from outtrees.density.estimator import OutTreeDensity, density_plan
-    from outtrees.records.column import counted
 
     chosen = options["mutation"]
     found = design(records, codes=chosen in ("kinds", "categorical"))
@@ -162,7 +161,6 @@ def _saved(screen: Any, records: Any, options: dict[str, Any]) -> tuple[Any, Any
         X = _columns_in_order(model, records, options["table"])
     if options["check"]:
         screen.say("checked only; nothing was written")
-        screen.finish()
         return None
     model.__dict__.pop("feature_names_in_", None)  # the order was put right above
     with sound_model(options["model"], model):

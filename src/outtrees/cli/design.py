@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from outtrees._common.text import counted
 from outtrees.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -98,8 +99,6 @@ def refuse_missing(
 ) -> None:
     """Refuse an empty cell among numbers, by name, where the mutation cannot do without it."""
     import numpy as np
-
-    from outtrees.records.column import counted
 
     if mutation == "categorical":
         return

@@ -25,4 +25,3 @@ def command(**options: Any) -> None:
         screen.summary["diseases"] = [
             {**row._asdict(), "aliases": list(row.aliases)} for row in DISEASES
         ]
-        screen.finish()

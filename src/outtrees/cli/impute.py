@@ -101,7 +101,6 @@ def command(**options: Any) -> None:
         )
         screen.summary.update(cells=cells, weights=dict(model.weights_))
         name_files(screen)
-        screen.finish()
 
 
 def _filled_cells(records: Any, found: Any, filled: Any, model: Any) -> dict[str, list[Any]]:

@@ -7,9 +7,10 @@ import io
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from outtrees._common.text import counted, first_ten
 from outtrees.cli.errors import CommandError
 from outtrees.cli.screen import Screen, shortened
 
@@ -133,7 +134,6 @@ def load_records(options: Mapping[str, Any], unique_within: str = "table", **rol
 
 def tell_records(screen: Screen, records: Records) -> None:
     """Print the kinds of the columns and put them into the summary."""
-    from outtrees.records.column import counted
 
     kinds = Counter([c.kind for c in records.columns] + [role for _, role, _ in records.roles])
     listed = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common())
@@ -296,3 +296,38 @@ def read_known_parents(
     if not known:
         raise CommandError(f"{source.name} has no data rows; write child,parent below a header")
     return known
+
+
+def pair_of(
+    text: str, ids: Collection[str], option: str, *, root: bool = False
+) -> tuple[str, str | None]:
+    """Return (child, parent) of CHILD=PARENT; names may hold equals signs.
+
+    With `root` a parent may be left out, CHILD=, and is None.
+
+    Examples
+    --------
+    >>> pair_of("a=b=c", ["a=b", "c"], "--forbid")
+    ('a=b', 'c')
+    >>> pair_of("c=", ["a=b", "c"], "--suppose", root=True)
+    ('c', None)
+    """
+    cuts = [i for i, letter in enumerate(text) if letter == "="]
+    pairs = [(text[:i].strip(), text[i + 1 :].strip()) for i in cuts]
+    known = {*ids, ""} if root else set(ids)
+    found = [pair for pair in pairs if pair[0] in ids and pair[1] in known]
+    if len(found) != 1:
+        if not pairs:
+            raise CommandError(f"{option} must be CHILD=PARENT; got {text!r}")
+        strangers = [name for name in pairs[0] if name not in known]
+        wrong = f"{strangers[0]!r} is not a record" if strangers else "several readings fit"
+        raise CommandError(f"{option} {text}: {wrong}; {called(ids)}")
+    child, parent = found[0]
+    if child == parent:
+        raise CommandError(f"{option} {text}: a record cannot be its own parent")
+    return child, parent or None
+
+
+def called(ids: Collection[str]) -> str:
+    """Return what some records are called, for a message."""
+    return f"records are called {first_ten(list(ids))}"

@@ -131,7 +131,6 @@ def command(**options: Any) -> None:
         write_files(screen, options["out"], {FILES[0]: csv_writer(table)}, FILES, model)
         _tell(screen, table, model, where_whole(options["out"], FILES[0]))
         name_files(screen)
-        screen.finish()
 
 
 def _known(column: Any) -> Any:

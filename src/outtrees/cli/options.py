@@ -210,6 +210,10 @@ fit_options = together(
     common_options,
 )
 
+model_option = click.option(
+    "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
+)
+
 out_folder = together(
     click.option(
         "--out",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from outtrees._common.text import counted
 from outtrees.cli.ancestry import check_options, load, make_model
 from outtrees.cli.ancestry import command as ancestry
 from outtrees.cli.cost import Cost, only_checked
@@ -91,7 +92,6 @@ def command(**options: Any) -> None:
         _tell(screen, found)
         if len(found.failures) == len(found.table["population"]):
             raise CommandError("no population could be fitted; the reasons stand above")
-        screen.finish()
 
 
 # The options of `outtrees ancestry` come before those of its own.
@@ -108,8 +108,6 @@ def _jobs(options: Mapping[str, Any]) -> int | None:
 def _cost(populations: Populations, whole: Cost, options: Mapping[str, Any]) -> Cost:
     """Return what it takes: the largest populations together in memory, all of them in time."""
     from joblib import effective_n_jobs
-
-    from outtrees.records.column import counted
 
     sizes = populations.sizes()
     jobs = effective_n_jobs(_jobs(options)) if options["scheduler"] is None else 1
@@ -140,7 +138,6 @@ def _memory(records: Records, options: Mapping[str, Any]) -> int:
 def _tell(screen: Screen, found: Any) -> None:
     """Print a row for each population, and a line for each that failed."""
     from outtrees.ancestry.populations import LABELS, PARENTS, POPULATIONS
-    from outtrees.records.column import counted
 
     table = dict(found.table)
     failures = found.failures

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from outtrees._common.folders import MANIFEST, finish, read_manifest, whole_folder
-from outtrees.cli.errors import CommandError
+from outtrees.cli.errors import CommandError, sound_model
 from outtrees.cli.screen import Screen
 
 MODEL = "model.safetensors"
@@ -82,6 +82,22 @@ def name_files(screen: Screen) -> None:
 def where_whole(folder: str | None, name: str) -> str:
     """Return where the rest of a table is that is cut on screen."""
     return "give --out FOLDER for all" if folder is None else f"all are in {Path(folder) / name}"
+
+
+def saved_ancestry(path: Path, max_bytes: int) -> Any:
+    """Return the fitted `Ancestry` of a model file, or of a folder of results."""
+    from outtrees.ancestry import Ancestry
+    from outtrees.io import load
+
+    path = path / MODEL if path.is_dir() else path
+    model = load(path, max_bytes=max_bytes)
+    if not isinstance(model, Ancestry):
+        raise CommandError(
+            f"{str(path)!r} must be a model of 'outtrees ancestry'; it is a {type(model).__name__}"
+        )
+    with sound_model(path, model):
+        _ = model.fitted
+    return model
 
 
 # The folder ----------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from outtrees._common.text import counted
 from outtrees.cli.design import cells, columns_of
 from outtrees.cli.errors import CommandError, sound_model
-from outtrees.cli.options import Size, Target, common_options, seed_option
+from outtrees.cli.options import Target, common_options, model_option, seed_option
 from outtrees.cli.screen import running
 
 _OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
@@ -22,9 +23,7 @@ _OTHER_FORMATS = (".xlsx", ".xls", ".parquet", ".json", ".safetensors")
     help="Number of records.",
 )  # fmt: skip
 @click.option("--out", type=Target(), metavar="FILE", help="CSV or TSV file; printed if not given.")
-@click.option(
-    "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
-)
+@model_option
 @seed_option
 @common_options
 def command(**options: Any) -> None:
@@ -33,7 +32,6 @@ def command(**options: Any) -> None:
     A random tree is drawn, then its root, then each child given its parent.
     """
     from outtrees.io import load, to_csv, write_csv
-    from outtrees.records.column import counted
 
     with running("sample", options) as screen:
         if str(options["out"]).lower().endswith(_OTHER_FORMATS):
@@ -64,7 +62,6 @@ def command(**options: Any) -> None:
             screen.summary["sample"] = table
         else:
             screen.say(to_csv(table).removesuffix("\n"))
-        screen.finish()
 
 
 def _check_size(one: dict[str, list[Any]], n: int) -> None:

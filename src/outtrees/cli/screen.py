@@ -198,7 +198,10 @@ class Screen:
 
 @contextmanager
 def running(command: str, options: Mapping[str, Any], *, ends: bool = True) -> Iterator[Screen]:
-    """Yield the screen; limit the cores, print warnings, and lines of progress if it `ends`."""
+    """Yield the screen; limit the cores, print warnings, and lines of progress if it `ends`.
+
+    The summary is printed at the end, unless an error is.
+    """
     from outtrees import __version__
 
     screen = Screen(options["quiet"], options["as_json"])
@@ -211,6 +214,7 @@ def running(command: str, options: Mapping[str, Any], *, ends: bool = True) -> I
         lines = under_way(f"outtrees {command}", steady=True)
     with screen.warnings_told(), _cores(options.get("jobs")), lines:
         yield screen
+        screen.finish()
 
 
 @contextmanager

@@ -9,17 +9,16 @@ from typing import Any
 
 import click
 
+from outtrees._common.text import counted
 from outtrees.cli.errors import CommandError, flat, sound_model, told
-from outtrees.cli.options import Size, common_options
+from outtrees.cli.options import common_options, model_option
 from outtrees.cli.results import MODEL
 from outtrees.cli.screen import Screen, running
 
 
 @click.command("show")
 @click.argument("model", type=click.Path(), metavar="MODEL|FOLDER")
-@click.option(
-    "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
-)
+@model_option
 @common_options
 def command(**options: Any) -> None:
     """Describe a saved MODEL: its settings, the data it was fitted to, and its parameters.
@@ -37,7 +36,6 @@ def command(**options: Any) -> None:
         for sentence in sentences:
             screen.say(sentence)
         screen.summary["sentences"] = sentences
-        screen.finish()
 
 
 def _checked(screen: Screen, folder: Path) -> list[str]:
@@ -109,7 +107,6 @@ def _columns(model: Any) -> list[str]:
 
 def _fit(model: Any) -> list[str]:
     """Return what the usual attributes of a fitted estimator say."""
-    from outtrees.records.column import counted
 
     lines = []
     if hasattr(model, "X_"):

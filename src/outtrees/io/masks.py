@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.text import shown
 from outtrees.errors import RecordsError
-from outtrees.records.column import shown
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from outtrees._common.text import shown
 from outtrees.errors import MissingExtraError, RecordsError
 from outtrees.io.masks import read_centres
 from outtrees.io.tables import Table
-from outtrees.records.column import shown
 
 TRACKS = ("res_track.txt", "man_track.txt")  # of the Cell Tracking Challenge
 MOST_BYTES = 2**30  # of a file that is read

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees._common.cycles import cycle_of
+from outtrees._common.text import first_ten, quoted, shown
 from outtrees.errors import Option, RecordsError
-from outtrees.records.column import KINDS, ROLES, Column, first_ten, is_number, quoted, shown
+from outtrees.records.column import KINDS, ROLES, Column, is_number
 from outtrees.records.frames import IN_MEMORY
 from outtrees.records.kinds import coded, infer_kind, make_column
 from outtrees.records.names import names_age, names_introductions, names_records, words

@@ -12,6 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.text import counted, shown
+
 Array = NDArray[np.float64]
 
 _YEARS = (1500, 2100)  # whole numbers between are years, where the name says when
@@ -219,38 +221,6 @@ def iso_day(days: float) -> str:
     return (_EPOCH + timedelta(days=int(np.floor(days)))).isoformat()
 
 
-def shown(text: object, length: int = 60) -> str:
-    r"""Return text from outside fit for a message: one line, no control characters, not too long.
-
-    Examples
-    --------
-    >>> print(shown("a\nb"), shown("x" * 100, 8))
-    a\nb xxxxxxx…
-    """
-    text = str(text)
-    if len(text) > length:
-        text = text[: length - 1] + "…"
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def quoted(text: object) -> str:
-    """Return `shown` text in quotation marks."""
-    return f"'{shown(text)}'"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "record"), counted(2000, "record")
-    ('1 record', '2,000 records')
-    """
-    return f"{number:,} {noun}" + "s" * (number != 1)
-
-
 def with_sets(reason: str, n_sets: int) -> str:
     """Return why a column has its kind, and how many of its cells hold several states.
 
@@ -261,12 +231,6 @@ def with_sets(reason: str, n_sets: int) -> str:
     """
     several = f"{counted(n_sets, 'cell')} of several states count{'s' * (n_sets == 1)} as unknown"
     return f"{reason}; {several}" if n_sets else reason
-
-
-def first_ten(items: Sequence[str]) -> str:
-    """Return up to ten items in quotation marks, and how many there are if there are more."""
-    listed = ", ".join(quoted(item) for item in items[:10])
-    return listed if len(items) <= 10 else f"{listed}, … ({len(items)} in all)"
 
 
 def _listed(levels: Sequence[str], length: int = 36) -> str:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from outtrees._common.text import first_ten, quoted
 from outtrees.errors import RecordsError
-from outtrees.records.column import MISSING, Array, first_ten, quoted
+from outtrees.records.column import MISSING, Array
 from outtrees.records.dates import Dates, read_dates
 from outtrees.records.files import MAX_BYTES
 from outtrees.records.reading import read_text

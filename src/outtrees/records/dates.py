@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from outtrees._common.text import quoted
 from outtrees.errors import Option
-from outtrees.records.column import Array, Column, is_number, quoted
+from outtrees.records.column import Array, Column, is_number
 from outtrees.records.table import Table
 
 _EPOCH = date(1970, 1, 1).toordinal()

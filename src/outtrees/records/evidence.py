@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.records.column import Array, Column, is_number, quoted
+from outtrees._common.text import quoted
+from outtrees.records.column import Array, Column, is_number
 from outtrees.records.names import date_rank, names_area, words
 from outtrees.records.records import Records
 

@@ -7,8 +7,8 @@ import zipfile
 from typing import Any
 
 from outtrees._common.files import size_text
+from outtrees._common.text import first_ten, quoted, shown
 from outtrees.errors import MissingExtraError, Option, RecordsError
-from outtrees.records.column import first_ten, quoted, shown
 from outtrees.records.files import HARMLESS, LARGEST_RATIO, ZIP, Source
 from outtrees.records.frames import CELL_BYTES, cell_text
 from outtrees.records.table import Table, table_of

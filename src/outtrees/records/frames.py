@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from outtrees._common.files import size_text
+from outtrees._common.text import quoted, shown
 from outtrees.errors import MissingExtraError, Option, RecordsError
-from outtrees.records.column import quoted, shown
 from outtrees.records.files import Source
 from outtrees.records.table import Table, check_names
 

@@ -6,13 +6,13 @@ import re
 
 import numpy as np
 
+from outtrees._common.text import quoted
 from outtrees.records.column import (
     Column,
     are_years,
     as_numbers,
     first_not,
     is_number,
-    quoted,
     with_sets,
 )
 from outtrees.records.dates import is_date, look_like_dates, read_dates

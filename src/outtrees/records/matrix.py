@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from outtrees._common.text import counted, first_ten, quoted
 from outtrees.errors import Option, RecordsError
-from outtrees.records.column import MISSING, Array, counted, first_ten, is_number, quoted
+from outtrees.records.column import MISSING, Array, is_number
 from outtrees.records.files import MAX_BYTES, read_source
 from outtrees.records.sequences import check_unique
 from outtrees.records.table import delimited_rows

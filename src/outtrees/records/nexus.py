@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from outtrees._common.text import first_ten, quoted, shown
 from outtrees.errors import MissingExtraError, RecordsError
-from outtrees.records.column import Column, first_ten, quoted, shown, with_sets
+from outtrees.records.column import Column, with_sets
 from outtrees.records.files import Source
 from outtrees.records.sequences import align
 

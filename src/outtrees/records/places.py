@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from outtrees._common.text import first_ten, quoted
 from outtrees.errors import RecordsError
-from outtrees.records.column import Array, as_numbers, first_not, first_ten, quoted
+from outtrees.records.column import Array, as_numbers, first_not
 from outtrees.records.names import words
 from outtrees.records.table import Table
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from outtrees._common.text import counted, first_ten, quoted, shown
 from outtrees.errors import Message, Option, RecordsError
 from outtrees.records.assembling import check_columns, check_kinds, from_table
-from outtrees.records.column import MISSING, Column, counted, first_ten, quoted, shown
+from outtrees.records.column import MISSING, Column
 from outtrees.records.dates import look_like_dates
 from outtrees.records.excel import is_excel, read_excel
 from outtrees.records.files import MAX_BYTES, Source, read_source

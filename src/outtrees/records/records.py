@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.text import counted, first_ten, quoted, shown
 from outtrees.errors import RecordsError
-from outtrees.records.column import Column, counted, first_ten, quoted, shown
+from outtrees.records.column import Column
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees._common.memory import check_memory
+from outtrees._common.text import first_ten, quoted, shown
 from outtrees.errors import RecordsError
-from outtrees.records.column import Array, first_ten, quoted, shown
+from outtrees.records.column import Array
 from outtrees.records.files import Source
 
 DNA = "ACGT"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from outtrees._common.text import quoted, shown
 from outtrees.errors import Message, Option, Part, RecordsError
-from outtrees.records.column import quoted, shown
 from outtrees.records.files import Source
 
 _DELIMITERS = "\t,;|"

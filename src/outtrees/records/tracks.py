@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outtrees.records.column import counted, is_number, quoted
+from outtrees._common.text import counted, quoted
+from outtrees.records.column import is_number
 from outtrees.records.names import names_records, word_set, words
 from outtrees.records.places import find_places
 from outtrees.records.table import Table
