@@ -601,3 +601,34 @@ def test_options_of_dates_need_dates(option):
     (name,) = option
     with pytest.raises(RecordsError, match=f"^{name} needs a column of dates, but there is none"):
         Ancestry(**option).fit(table)
+
+
+def test_one_of_several_states_is_neither_unknown_nor_a_state_of_its_own():
+    """Weights of a table of readings, pair by pair; sets of new records, as of fitted ones."""
+    readings = {
+        "id": list("abcdef"),
+        "u1": ["x", "x", "y", "y", "{y / z}", "z"],
+        "u2": ["p", "{p / q / r}", "q", "{p / r}", "q", "r"],
+    }
+    kinds = {"u1": "categorical", "u2": "categorical"}
+    found = Ancestry(kinds=kinds, parameters="fitted", background=False).fit(readings)
+    first, second = found.fitted.lineage.kernels
+    assert np.isnan(found.fitted.values[1][1, 0])  # all states: nothing is known
+    log_beta = np.full((6, 6), np.nan)
+    edges = found.fitted.edges
+    log_beta[edges.child, edges.parent] = found.fitted.log_columns.sum(axis=0)
+    s, t, m, n = first.stickiness, second.stickiness, first.marginal, second.marginal
+    one = s * m[1] / (m[1] + m[2]) + (1 - s) * m[1]  # y from one of y, z
+    two = t * 0.0 + (1 - t) * n[1]  # q from one of p, r
+    assert log_beta[2, 4] == pytest.approx(np.log(one) + np.log(t + (1 - t) * n[1]))
+    assert log_beta[2, 3] == pytest.approx(np.log(s + (1 - s) * m[1]) + np.log(two))
+    both = (s + (1 - s) * (m[1] + m[2])) * ((1 - t) * n[1])
+    assert log_beta[4, 3] == pytest.approx(np.log(both))
+
+    def parents(u1):
+        table = found.place({"id": ["new"], "u1": [u1], "u2": ["q"]}, min_support=0)
+        return {row.parent: row.support for row in table}
+
+    unsure = parents("{y / z}")
+    assert unsure["c"] > parents("?")["c"] > unsure["a"]
+    assert parents("{y / w}") == parents("?")  # nobody had w

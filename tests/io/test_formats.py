@@ -525,9 +525,9 @@ def test_delta_items(tmp_path):
     assert table["leaves"] == ["ovate", "{ovate / round}", "{linear / round}", None]
     # In a table, sets are no states of their own.
     leaves = read_records(table, id="item", kinds={"leaves": "categorical"}).column("leaves")
-    assert leaves.levels == ("ovate",)
+    assert leaves.levels == ("linear", "ovate", "round")
     assert leaves.states == [("ovate",), ("ovate", "round"), ("linear", "round"), ()]
-    assert leaves.reason.endswith("2 cells of several states count as unknown")
+    assert leaves.reason.endswith("2 cells are one of several states")
     assert table["hairs"] == ["present", "absent", None, "absent"]
     assert table["length"] == [5.0, 5.5, 5.0, None]
     assert table["notes"] == ["a note", "", "", ""]

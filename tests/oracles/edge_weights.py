@@ -88,9 +88,19 @@ class _Formula:
 
     def scale(self, c, u, kernel):
         """Return the density of any cell where there is nobody before."""
-        if isinstance(kernel, (Spots, Sticky)):
-            return 1 / len(kernel.spots if isinstance(kernel, Spots) else kernel.levels)
+        if isinstance(kernel, Spots):
+            return 1 / len(kernel.spots)
+        if isinstance(kernel, Sticky):
+            return len(self.one_of(c, u)) / len(kernel.levels)
         return self.alone(c, u)
+
+    def one_of(self, c, u):
+        """Return the cells that one record may have: several categories, or one of any kind."""
+        kernel, own = self.lineage.kernels[c], tuple(self.values[c][u])
+        if not isinstance(kernel, Sticky) or own[0] < len(kernel.levels):
+            return [own]
+        mask = int(own[0]) - len(kernel.levels)
+        return [(float(i),) for i in range(len(kernel.levels)) if mask >> i & 1]
 
     def _anywhere(self, c, u, kernel):
         """Return h_c(u)."""
@@ -100,11 +110,12 @@ class _Formula:
         if np.isnan(cells[u]).any():
             return 1.0
         known = [w for w in self.others(u) if not np.isnan(cells[w]).any()]
+        known = [w for w in known if len(self.one_of(c, w)) == 1]
         earlier = [tuple(cells[w]) for w in known if self.before(u, w) == 1]
         tied = [tuple(cells[w]) for w in known if self.before(u, w) == 0.5]
-        own, any_value = tuple(cells[u]), self.scale(c, u, kernel)
-        unseen = round(1 / any_value) - len(set(earlier))
-        new = 0.0 if own in earlier else 1 / (1 + tied.count(own)) / max(unseen, 1)
+        own, any_value = self.one_of(c, u), self.scale(c, u, kernel)
+        unseen = round(len(own) / any_value) - len(set(earlier))
+        new = sum(1 / (1 + tied.count(a)) for a in own if a not in earlier) / max(unseen, 1)
         return 0.99 * new + 0.01 * any_value
 
     def ratio(self, c, u, v, k):
@@ -116,7 +127,9 @@ class _Formula:
             return 1.0
         if isinstance(kernel, Sticky):
             kept = kernel.stickiness**k
-            p = kept * float(cells[u, 0] == cells[v, 0]) + (1 - kept) * g
+            share_of = {b: kernel.marginal[int(b[0])] for b in self.one_of(c, v)}
+            same = sum(share_of.get(a, 0.0) for a in self.one_of(c, u)) / sum(share_of.values())
+            p = kept * same + (1 - kept) * g
         if isinstance(kernel, Spots):
             kept, here, there = kernel.stays**k, cells[u], cells[v]
             away = [np.linalg.norm(s - there) for s in kernel.spots if (s != there).any()]

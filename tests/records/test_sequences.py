@@ -245,7 +245,7 @@ def test_nexus_names_characters_and_states(tmp_path):
     first, second, third, fourth = records.columns
     assert first.text == ("wine", "water", "wine / water", "water")
     assert first.levels == ("water", "wine")
-    assert first.reason.endswith("1 cell of several states counts as unknown")
+    assert first.reason.endswith("1 cell is one of several states")
     np.testing.assert_array_equal(first.values[:, 0], [1, 0, np.nan, 0])
     assert second.text == ("a_word", "a_word / logos", "logos", "the word")
     assert third.text == ("0", "0", "", "")

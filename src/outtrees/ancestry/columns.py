@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.errors import Message, Option, RecordsError
+from outtrees.models.category import MOST_IN_SETS
 from outtrees.models.columns import (
     ColumnKernel,
     Counts,
@@ -111,6 +112,8 @@ def model_columns(
         else:
             kernel, values = Sticky(tuple(column.levels or ())), column.values
         kernel = given.get(column.name, kernel)
+        if isinstance(kernel, Sticky):
+            values = category_cells(column, kernel.levels)
         if np.isnan(values).all():
             raise RecordsError(
                 f"column {column.name!r} has no value at all; fill it or ignore it (",
@@ -209,6 +212,22 @@ def _main_date(records: Records, dates: DateOptions) -> Column | None:
             column=found[1].name,
         )
     return found[0] if found else None
+
+
+def category_cells(column: Column, levels: Sequence[str]) -> Array:
+    """Return the category of each record (T, 1); of several, the set as `members` reads it.
+
+    Unknown is also a set of all levels, which says nothing, one with a state that is not among
+    them, and any of a column with more than 50.
+    """
+    values, C = column.values.copy(), len(levels)
+    bit = {level: 1 << i for i, level in enumerate(levels)}
+    for v, states in enumerate(column.states):
+        if len(states) > 1 and C <= MOST_IN_SETS:
+            mask = sum(bit.get(state, 0) for state in set(states))
+            if mask < (1 << C) - 1 and mask.bit_count() == len(set(states)):
+                values[v] = C + mask
+    return values
 
 
 def place_cells(column: Column) -> Array:

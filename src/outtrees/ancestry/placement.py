@@ -12,13 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees._common.text import counted
-from outtrees.ancestry.columns import DateOptions, date_cells
+from outtrees.ancestry.columns import DateOptions, category_cells, date_cells
 from outtrees.ancestry.model_choice import date_options
 from outtrees.ancestry.nearest import placed_beside, transmission_of
 from outtrees.ancestry.posterior import Posterior
 from outtrees.errors import RecordsError
 from outtrees.io.tables import Table
-from outtrees.models.columns import Contacts, Drift, GroupedDrift, TransmittedSequence, Waiting
+from outtrees.models.columns import (
+    Contacts,
+    Drift,
+    GroupedDrift,
+    Sticky,
+    TransmittedSequence,
+    Waiting,
+)
 from outtrees.models.columns.lineage import Earlier, weights_before
 from outtrees.models.columns.transmission import sequence_cells
 from outtrees.models.place import with_groups
@@ -201,6 +208,9 @@ def values_like(posterior: Posterior, new: Records, dates: DateOptions) -> list[
             values.append(_projected(column, fitted))
         else:
             values.append(_recoded(column, fitted))
+        if isinstance(kernel, Sticky):
+            recoded = replace(column, values=values[-1], levels=fitted.levels)
+            values[-1] = category_cells(recoded, kernel.levels)
         if isinstance(kernel, Drift) and kernel.ends:
             # Only where a new record begins matters: it has no children here.
             values[-1] = np.column_stack([values[-1], values[-1]])

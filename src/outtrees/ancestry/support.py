@@ -14,6 +14,7 @@ from outtrees.candidates import Constraints
 from outtrees.candidates.choices import log_sums
 from outtrees.inference.messages import draw_states
 from outtrees.io.tables import Table
+from outtrees.models.category import each_member
 from outtrees.models.columns import Lineage, Sticky, Waiting
 from outtrees.trees.mixture import OutTreeMixture
 
@@ -208,11 +209,11 @@ def labels_table(posterior: Posterior, n_trees: int, rng: np.random.Generator) -
         c = posterior.names.index(column.name)
         kernel = posterior.lineage.kernels[c]
         assert isinstance(kernel, Sticky)  # labels always are
-        levels, codes = tuple(column.levels or ()), column.values[:, 0]
-        known = ~np.isnan(codes)
+        levels, known = tuple(column.levels or ()), ~column.missing
         log_nodes = np.zeros((len(records), len(levels)))
-        log_nodes[known] = -np.inf
-        log_nodes[known, codes[known].astype(np.intp)] = 0.0
+        cells = posterior.values[c][:, 0]
+        log_nodes[~np.isnan(cells)] = -np.inf
+        log_nodes[each_member(cells, len(levels))] = 0.0
         total, squares = np.zeros_like(log_nodes), np.zeros_like(log_nodes)
         for lineage, trees in drawn:
             # Labels change by the links' mixture, outliers included.

@@ -347,9 +347,9 @@ def _bounded(kernel: ColumnKernel, cells: Array) -> bool:
         return kernel.model == "JC69"
     if isinstance(kernel, Reversion):
         return kernel.tail is None
-    return isinstance(kernel, Sticky) or (
-        type(kernel) is Drift and not kernel.clock and kernel.tail is None
-    )
+    if isinstance(kernel, Sticky):  # loops count one of several categories as unknown
+        return not (cells >= len(kernel.levels)).any()
+    return type(kernel) is Drift and not kernel.clock and kernel.tail is None
 
 
 def dropped_bounds(

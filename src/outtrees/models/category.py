@@ -68,7 +68,8 @@ def new_values(n: int, n_levels: int, before: Iterable[tuple[CellPairs, Index, A
 
     It is one that no record had before, each of these alike, or now and then any. So the name of a
     household says nothing, only whether it is a new one. Of records of one date that share a new
-    value one was the first.
+    value one was the first. A set of values is any of them alike; sets of other records do not
+    count as values that were there before.
 
     Parameters
     ----------
@@ -76,17 +77,61 @@ def new_values(n: int, n_levels: int, before: Iterable[tuple[CellPairs, Index, A
         Pairs of codes (the child's, the other's, …), the number of the child, and how surely
         the other one came before it: 1, or 1/2.
     """
-    seen, same, tied = np.zeros(n), np.zeros(n), np.zeros(n)
+    own, earlier, tied = np.full(n, np.nan), [np.empty(0, np.intp)], [np.empty(0, np.intp)]
     for pairs, child, weight in before:
         known = pairs.place >= 0
-        a, b = pairs.cells[pairs.place[known], :2].T.astype(np.intp)
-        row, first = child[known], weight[known] >= 1
-        values = np.unique(row[first] * n_levels + b[first])  # those before each record
-        seen += np.bincount(values // n_levels, minlength=n)
-        same += np.bincount(row, (a == b) & first, minlength=n)
-        tied += np.bincount(row, (a == b) & ~first & (weight[known] > 0), minlength=n)
-    new = (same == 0) / (1 + tied) * n_levels / np.maximum(n_levels - seen, 1)
+        a, b = pairs.cells[pairs.place[known], :2].T
+        row, weight = child[known], weight[known]
+        own[row] = a
+        key = row * n_levels + b.astype(np.intp)  # a record, and the value of another
+        certain = b < n_levels
+        earlier.append(np.unique(key[certain & (weight >= 1)]))
+        tied.append(key[certain & (weight < 1) & (weight > 0)])
+    values = np.unique(np.concatenate(earlier))
+    at_once, number = np.unique(np.concatenate(tied), return_counts=True)
+    seen = np.bincount(values // n_levels, minlength=n)
+    row, value = each_member(own, n_levels)
+    key = row * n_levels + value
+    place = np.minimum(np.searchsorted(at_once, key), len(at_once) - 1)
+    others = np.where(at_once[place] == key, number[place], 0) if len(at_once) else 0
+    fresh = ~np.isin(key, values) / (1 + others)
+    share = np.bincount(row, fresh, minlength=n) / np.maximum(np.bincount(row, minlength=n), 1)
+    new = np.where(np.isnan(own), 1.0, share * n_levels / np.maximum(n_levels - seen, 1))
     return np.asarray((1 - _ANY_VALUE) * new + _ANY_VALUE)
+
+
+MOST_IN_SETS = 50  # levels of a column with sets of states: one bit each, of a double's 53
+
+
+def members(codes: Array, n_levels: int) -> NDArray[np.bool_]:
+    """Return which categories each cell may be (n, C).
+
+    A code below C is that category. One from C upwards is C plus a set of them: 1 if the first is
+    in it, plus 2 if the second is, plus 4 if the third is, and so on.
+
+    Examples
+    --------
+    >>> members(np.array([1.0, 3 + 0b101]), 3).astype(int)
+    array([[0, 1, 0],
+           [1, 0, 1]])
+    """
+    whole = np.asarray(codes).astype(np.int64)[:, None]
+    bits = np.arange(n_levels)
+    return np.where(whole < n_levels, bits == whole, (whole - n_levels) >> np.minimum(bits, 62) & 1)
+
+
+def each_member(codes: Array, n_levels: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and categories: one for each category that a known cell may be.
+
+    Examples
+    --------
+    >>> each_member(np.array([1.0, np.nan, 3 + 0b101]), 3)
+    (array([0, 2, 2]), array([1, 0, 2]))
+    """
+    certain, several = np.flatnonzero(codes < n_levels), np.flatnonzero(codes >= n_levels)
+    set_, member = np.nonzero(members(codes[several], n_levels))
+    rows = np.concatenate([certain, several[set_]])
+    return rows, np.concatenate([codes[certain].astype(np.intp), member])
 
 
 def coded(
@@ -729,13 +774,19 @@ class Sticky(ShareKernel):
     Parameters
     ----------
     levels : tuple of str
-        The names of the categories; cells hold their positions.
+        The names of the categories; cells hold their positions, or one of several (`members`).
     prior_strength : float
         The pseudo-count of the Beta prior on s with mode 1/2, and of the marginal's Dirichlet.
     target : {"marginal", "uniform"}
         Where a changed value goes. "uniform" makes a step towards a rare value as likely as one
         back, which tells directions apart: a change away from the common value costs as much as
         one towards it, while the root prefers common values.
+
+    Notes
+    -----
+    A cell may be one of several categories, such as an uncertain reading. The child's is summed
+    over its set A, the parent's averaged over its set B by their marginal:
+    p(A | B) = s^k·marginal(A ∩ B) / marginal(B) + (1 − s^k)·marginal(A).
 
     Examples
     --------
@@ -757,10 +808,11 @@ class Sticky(ShareKernel):
 
     def start(self, values: Array) -> Self:
         """Return the kernel with the marginal of the column and stickiness 1/2."""
-        codes = values[~np.isnan(values[:, 0]), 0].astype(np.intp)
-        C = len(self.levels)
-        marginal = frequencies(codes, C, max(self.prior_strength, 1e-9))
-        return replace(self, marginal=marginal, stickiness=0.5)
+        C, strength = len(self.levels), max(self.prior_strength, 1e-9)
+        row, code = each_member(values[:, 0], C)
+        part = 1 / np.bincount(row, minlength=len(values))[row]  # of a set, each member alike
+        counts = np.bincount(code, part, minlength=C) + strength / C
+        return replace(self, marginal=counts / counts.sum(), stickiness=0.5)
 
     @property
     def _goal(self) -> Array:
@@ -769,11 +821,25 @@ class Sticky(ShareKernel):
 
     def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
         kept = self.stickiness**k
-        a, b = cells.astype(np.intp).T
-        return np.asarray(np.log(kept * (a == b) + (1 - kept) * self._goal[a]))
+        drawn = self._chance(cells[:, 0], self._goal)
+        return np.asarray(np.log(kept * self._alike(cells) + (1 - kept) * drawn))
 
     def _log_cell(self, x: Array) -> Array:
-        return np.asarray(np.log(self.marginal)[x[:, 0].astype(np.intp)])
+        return np.asarray(np.log(self._chance(x[:, 0], self.marginal)))
+
+    def _chance(self, codes: Array, chances: Array) -> Array:
+        """Return the chance of each known cell (n,) by those of the categories (C,)."""
+        if (codes < len(chances)).all():
+            return np.asarray(chances[codes.astype(np.intp)])
+        return np.asarray(members(codes, len(chances)) @ chances)
+
+    def _alike(self, cells: Array) -> Array:
+        """Return the chance that a child that keeps its parent's value shows what it does (U,)."""
+        a, b = cells.T
+        if (cells < len(self.levels)).all():
+            return np.asarray(a == b, dtype=np.float64)
+        own, other = (members(side, len(self.levels)) for side in (a, b))
+        return np.asarray((own & other) @ self.marginal / (other @ self.marginal))
 
     def background_grid(self) -> list[Self]:
         """Return the kernel that keeps a value: with it, a background counts values."""
@@ -781,16 +847,18 @@ class Sticky(ShareKernel):
 
     def log_base(self, values: Array) -> Array:
         """Return the log-density of any value alike (n,), 0 where missing."""
-        return np.where(np.isnan(values[:, 0]), 0.0, -np.log(len(self.levels)))
+        known, result = ~np.isnan(values[:, 0]), np.zeros(len(values))
+        alike = np.full(len(self.levels), 1 / len(self.levels))
+        result[known] = np.log(self._chance(values[known, 0], alike))
+        return result
 
     def new_cells(self, n: int, before: Iterable[tuple[CellPairs, Index, Array]]) -> Array:
         """Return the chance of each value if it follows none before, over that of any (n,)."""
         return new_values(n, len(self.levels), before)
 
     def _same(self, pairs: CellPairs) -> Array:
-        """Return which edges join equal values (E,), 0 or 1."""
-        a, b = pairs.cells.T
-        return np.append(a == b, False)[pairs.place].astype(np.float64)
+        """Return the chance of each edge's child if it keeps its parent's value (E,)."""
+        return np.append(self._alike(pairs.cells), 0.0)[pairs.place]
 
     def log_relative(
         self, pairs: CellPairs, k: int, elapsed: Array | None, log_alone: Array
@@ -840,9 +908,13 @@ class Sticky(ShareKernel):
         return np.arange(float(C)), np.ones(C)
 
     def quick(self, values: Array, generations: int, elapsed: float) -> Match:
-        """Return what agreement and disagreement weigh, for each category of the child."""
+        """Return what agreement and disagreement weigh, for each category of the child.
+
+        One of several categories counts as unknown: this only decides who is compared in full.
+        """
         kept = (self.stickiness ** np.arange(1, generations + 1))[:, None]
-        code = np.where(np.isnan(values[:, 0]), -1, values[:, 0]).astype(np.int32)
+        certain = values[:, 0] < len(self.levels)
+        code = np.where(certain, values[:, 0], -1).astype(np.int32)
         other = (1 - kept) * self._goal
         return Match(code, np.log(kept + other), np.log(other))
 

@@ -227,10 +227,10 @@ def with_sets(reason: str, n_sets: int) -> str:
     Examples
     --------
     >>> with_sets("text", 2)
-    'text; 2 cells of several states count as unknown'
+    'text; 2 cells are one of several states'
     """
-    several = f"{counted(n_sets, 'cell')} of several states count{'s' * (n_sets == 1)} as unknown"
-    return f"{reason}; {several}" if n_sets else reason
+    verb = "is" if n_sets == 1 else "are"
+    return f"{reason}; {counted(n_sets, 'cell')} {verb} one of several states" if n_sets else reason
 
 
 def _listed(levels: Sequence[str], length: int = 36) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -137,16 +138,22 @@ def make_column(
     # {a / b}: one of several states. They stay in the text, and no code is known.
     sets = [_SET.fullmatch(cell) for cell in text]
     levels, codes = coded(
-        tuple("" if found else cell for found, cell in zip(sets, text, strict=True))
+        tuple("" if found else cell for found, cell in zip(sets, text, strict=True)),
+        {state for found in sets if found for state in found[1].split(" / ")},
     )
     text = tuple(found[1] if found else cell for found, cell in zip(sets, text, strict=True))
     why = with_sets(reason, len(sets) - sets.count(None))
     return Column(name, kind, codes[:, None], levels, text, reason=why)
 
 
-def coded(text: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return the levels, numbers by size and text by alphabet, and each cell's code (T,)."""
-    found = set(text) - {""}
+def coded(
+    text: tuple[str, ...], also: AbstractSet[str] = frozenset()
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the levels, numbers by size and text by alphabet, and each cell's code (T,).
+
+    `also` are levels that no cell has to itself.
+    """
+    found = (set(text) | also) - {""}
     by_size = all(is_number(level) for level in found)
     levels = sorted(found, key=lambda level: (float(level), level) if by_size else (0.0, level))
     code = {level: float(i) for i, level in enumerate(levels)}

@@ -266,15 +266,12 @@ def _columns(
             continue
         symbols = [_symbol(rows[taxon][c]) for taxon in taxa]
         cells = [states.get(symbol, symbol) for symbol in symbols]
-        levels = tuple(sorted({cell for cell in cells if cell}))
+        sets = [[states.get(s, s) for s in _members(rows[taxon][c])] for taxon in taxa]
+        levels = tuple(sorted({cell for cell in cells if cell}.union(*sets)))
         code = {level: float(i) for i, level in enumerate(levels)}
         values = np.array([code.get(cell, np.nan) for cell in cells])[:, None]
-        text = tuple(
-            cell or " / ".join(states.get(symbol, symbol) for symbol in _members(rows[taxon][c]))
-            for cell, taxon in zip(cells, taxa, strict=True)
-        )
-        several = sum(bool(words) and not cell for words, cell in zip(text, cells, strict=True))
-        reason = with_sets(why, several)
+        text = tuple(cell or " / ".join(words) for words, cell in zip(sets, cells, strict=True))
+        reason = with_sets(why, sum(map(bool, sets)))
         columns.append(Column(name, "categorical", values, levels, text, reason=reason))
     return columns
 

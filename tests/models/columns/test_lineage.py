@@ -64,13 +64,15 @@ def table(seed, generations, dated=True, strict=True, background=True, T=8, more
     return away_from_start(Lineage(kernels, generations, background), values, seed), values
 
 
-def table_of_spots(seed, generations, T=9):
+def table_of_spots(seed, generations, T=9, sets=False):
     """Return a lineage of houses and households on dates, some of one day, with gaps."""
     rng = np.random.default_rng(seed)
     houses = rng.normal(size=(4, 2))[rng.integers(4, size=T)]
     households = rng.integers(5, size=(T, 1)).astype(float)
     days = np.sort(rng.integers(0, 6, T)).astype(float)
     houses[2], households[4] = np.nan, np.nan
+    if sets:  # one of two or three
+        households[[1, 5, 7], 0] = 5 + np.array([0b00011, 0b10110, 0b01001])
     kernels = [Spots(), Sticky(tuple("abcde")), Waiting(mean=3.0, sd=2.0, ties=True)]
     values = [houses, households, np.column_stack([days, days, 0 * days, 0 * days])]
     return away_from_start(Lineage(kernels, generations), values, seed), values
@@ -115,10 +117,11 @@ def test_log_beta_is_the_formula_written_out(generations, strict, background, da
     assert_formula(lineage, values)
 
 
+@pytest.mark.parametrize("sets", [False, True])
 @pytest.mark.parametrize("generations", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_formula_of_spots_and_of_values_that_none_had_before(seed, generations):
-    lineage, values = table_of_spots(seed, generations)
+def test_the_formula_of_spots_and_of_values_that_none_had_before(seed, generations, sets):
+    lineage, values = table_of_spots(seed, generations, sets=sets)
     assert lineage.contrasted == (0, 1)
     assert_formula(lineage, values)
     assert_formula(lineage, values, np.array([0, 1, 0, 0, 1, 0, 1, 1, 0]))

@@ -95,3 +95,81 @@ def test_slopes_are_linear_in_the_weights():
     slopes = kernel.slopes(pairs, weights)
     assert slopes.any()
     np.testing.assert_allclose(kernel.slopes(pairs, 2 * weights), 2 * slopes, rtol=1e-12)
+
+
+# Cells that are one of several categories ----------------------------------------------------
+
+SETS = [0b0011, 0b1010, 0b0111, 0b1111]  # which of the four levels, the first by the last bit
+
+
+def cases():
+    """Return every category and some sets, as cells and as lists of categories."""
+    cells = np.array([0.0, 1.0, 2.0, 3.0] + [4.0 + mask for mask in SETS])[:, None]
+    return cells, [[0], [1], [2], [3]] + [[c for c in range(4) if m >> c & 1] for m in SETS]
+
+
+@pytest.mark.parametrize("target", ["marginal", "uniform"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_sets_by_enumeration(target, k):
+    """Σ over the child's members, average over the parent's, by powers of the whole matrix."""
+    column = np.array([0, 0, 0, 1, 1, 2, 4 + 0b1001], dtype=float)[:, None]
+    kernel = replace(Sticky(LEVELS, target=target).start(column), stickiness=0.6)
+    goal = np.full(4, 0.25) if target == "uniform" else kernel.marginal
+    matrix = np.linalg.matrix_power(0.6 * np.eye(4) + 0.4 * goal[:, None], k)
+    cells, sets = cases()
+    m = kernel.marginal
+    slow = [
+        [sum(m[b] * matrix[a, b] for a in A for b in B) / sum(m[b] for b in B) for B in sets]
+        for A in sets
+    ]
+    np.testing.assert_allclose(densities(kernel, cells, cells, k), slow, rtol=1e-12)
+    alone = [np.log(sum(m[a] for a in A)) for A in sets]
+    np.testing.assert_allclose(kernel.log_alone(cells), alone, atol=1e-12)
+    base = [np.log(len(A) / 4) for A in sets]
+    np.testing.assert_allclose(kernel.log_base(cells), base, atol=1e-12)
+
+
+def test_a_set_counts_in_equal_parts_in_the_marginal():
+    kernel = Sticky(LEVELS, prior_strength=1.0).start(np.array([[0.0], [4 + 0b1001], [np.nan]]))
+    np.testing.assert_allclose(kernel.marginal, np.array([1.75, 0.25, 0.25, 0.75]) / 3)
+
+
+def test_relative_weights_of_sets():
+    """log [p(A | B) / g(A)], changed values being drawn from g; slopes by differences."""
+    cells, sets = cases()
+    kernel = replace(Sticky(LEVELS).start(cells[:6]), stickiness=0.7)
+    child, parent = (side.ravel() for side in np.indices((8, 8)))
+    pairs = kernel.pairs(cells, cells, child, parent)
+    g = np.log(np.linspace(0.2, 0.6, 8))[child]
+    m, kept = kernel.marginal, 0.7**2
+    alike = np.array(
+        [sum(m[b] for b in B if b in A) / sum(m[b] for b in B) for A in sets for B in sets]
+    )
+    found = kernel.log_relative(pairs, 2, None, g)
+    np.testing.assert_allclose(np.exp(found + g), kept * alike + (1 - kept) * np.exp(g), rtol=1e-12)
+    weights = np.random.default_rng(0).random((2, 64))
+
+    def total(x, shift):
+        moved = kernel.with_params(kernel.params + x)
+        logs = [moved.log_relative(pairs, k, None, g + shift) for k in (1, 2)]
+        return float((weights * logs).sum())
+
+    slope = (total(1e-5, 0.0) - total(-1e-5, 0.0)) / 2e-5
+    assert kernel.slopes_relative(pairs, weights, None, g)[0] == pytest.approx(slope, rel=1e-7)
+    slope = (total(0.0, 1e-5) - total(0.0, -1e-5)) / 2e-5
+    assert kernel.slopes_of_alone(pairs, weights, g).sum() == pytest.approx(slope, rel=1e-7)
+
+
+def test_new_values_of_sets():
+    """The mean over a set's members; a set of another record is no value that was there."""
+    kernel = Sticky(LEVELS)
+    cells = np.array([[0.0], [1.0], [4 + 0b1100], [4 + 0b0101], [2.0], [4 + 0b1010]])
+    child = np.array([3, 3, 3, 4, 4, 4, 5, 5, 5, 5, 5])
+    parent = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 3, 4])
+    weight = np.array([1, 1, 1, 1, 1, 0.5, 1, 0.5, 1, 1, 0])
+    pairs = kernel.pairs(cells, cells, child, parent)
+    found = kernel.new_cells(6, [(pairs, child, weight)])
+    # Record 3 is a or c, after a and b: c would be new, one of two. Record 5 is b or d after a,
+    # beside one b: half of b and all of d are new, among three.
+    new = [1, 1, 1, 0.5 * 4 / 2, 4 / 2, (0.5 + 1) / 2 * 4 / 3]
+    np.testing.assert_allclose(found, 0.99 * np.array(new) + 0.01)
