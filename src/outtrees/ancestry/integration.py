@@ -8,7 +8,7 @@ reading are further members of the mixture that readings are: every answer avera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ from outtrees.inference.importance import (
 from outtrees.io.tables import Table
 from outtrees.models.columns import Lineage, Transmission, Waiting
 from outtrees.models.columns.lineage import order_by_cells
-from outtrees.models.priors import Normal, Prior
+from outtrees.models.priors import Normal
 
 Array = NDArray[np.float64]
 
@@ -93,59 +93,80 @@ def integrated(
     return fit._replace(readings=tuple(found))
 
 
-def with_draws(problem: Problem, reading: Reading, start: Lineage, seed: int) -> Reading:
-    """Return the reading with draws of the parameters of `start`, from its own as first mode.
+class Target:
+    """p(θ) p(cells | dates, θ) of a reading's parameters, and its slopes.
 
-    In coordinates in which every parameter is a standard normal beforehand.
+    In coordinates z in which every parameter is a standard normal beforehand.
     """
-    centre = problem.first_log_root(start)
-    priors = problem.priors(start, centre)
 
-    def params_at(z: Array) -> Array:
-        pairs = zip(priors, z, strict=True)
+    def __init__(self, problem: Problem, start: Lineage) -> None:
+        self.problem, self.start = problem, start
+        self.centre = problem.first_log_root(start)
+        self.priors = problem.priors(start, self.centre)
+
+    def params_at(self, z: Array) -> Array:
+        """Return the parameters at z (P,)."""
+        pairs = zip(self.priors, z, strict=True)
         return np.array([x if prior is None else prior.from_normal(x) for prior, x in pairs])
 
-    def normal_value(point: Point, z: Array) -> float:
+    def normal_at(self, params: Array) -> Array:
+        """Return the z of these parameters (P,)."""
+        pairs = zip(self.priors, params, strict=True)
+        return np.array([x if prior is None else prior.to_normal(x) for prior, x in pairs])
+
+    def log_density(self, z: Array) -> float:
+        """Return the log-density at z: −∞ where numbers overflow, or no tree is left."""
+        try:
+            with np.errstate(all="ignore"):
+                params = self.params_at(z)
+                start, centre = self.start, self.centre
+                point = self.problem.at_params(start, params, centre, with_slopes=False)[0]
+                return self._value(point, z)
+        except _NO_DENSITY:
+            return -np.inf
+
+    def with_slopes(self, z: Array) -> tuple[float, Array]:
+        """Return the log-density at z, and its slopes (P,)."""
+        params = self.params_at(z)
+        point, found = self.problem.at_params(self.start, params, self.centre)
+        held = self.problem.params_of(point.lineage, point.log_root)
+        own = [0.0 if p is None else p.slope(x) for p, x in zip(self.priors, held, strict=True)]
+        # The prior's own slope, with the stretch of the coordinate, is that of the normal, −z.
+        normal = np.array([0.0 if p is None else -x for p, x in zip(self.priors, z, strict=True)])
+        stretch = np.exp(self._log_stretch(params, z))
+        return self._value(point, z), (found - own) * stretch + normal
+
+    def loss(self, z: Array) -> tuple[float, Array]:
+        """Return minus `with_slopes`, and a high plain where there is no density."""
+        try:
+            with np.errstate(all="ignore"):
+                value, slopes = self.with_slopes(z)
+        except _NO_DENSITY:
+            return _HIGH, np.zeros(len(z))
+        return (-value, -slopes) if np.isfinite(value) else (_HIGH, np.zeros(len(z)))
+
+    def _value(self, point: Point, z: Array) -> float:
         """Return the log-density at z: the normal's instead of each prior's.
 
         The prior is taken off where the model holds the parameter: shares do not come nearer to 0
         and 1 than a hair's breadth, and far out z would cost nothing otherwise.
         """
-        held = problem.params_of(point.lineage, point.log_root)
-        return point.value + float(_log_stretch(priors, held, z).sum())
+        held = self.problem.params_of(point.lineage, point.log_root)
+        return point.value + float(self._log_stretch(held, z).sum())
 
-    def log_density(z: Array) -> float:
-        # Draws far out may overflow, or leave no tree: they have no probability.
-        try:
-            with np.errstate(all="ignore"):
-                params = params_at(z)
-                point = problem.at_params(start, params, centre, with_slopes=False)[0]
-                return normal_value(point, z)
-        except _NO_DENSITY:
-            return -np.inf
+    def _log_stretch(self, params: Array, z: Array) -> Array:
+        """Return the logarithm of ∂ params / ∂ z (P,)."""
+        normal = Normal()
+        rows = zip(self.priors, params, z, strict=True)
+        return np.array(
+            [0.0 if p is None else normal.log_density(at) - p.log_density(x) for p, x, at in rows]
+        )
 
-    def both(z: Array) -> tuple[float, Array]:
-        """Return the log-density and its slopes."""
-        params = params_at(z)
-        point, found = problem.at_params(start, params, centre)
-        held = problem.params_of(point.lineage, point.log_root)
-        own = [0.0 if p is None else p.slope(x) for p, x in zip(priors, held, strict=True)]
-        # The prior's own slope, with the stretch of the coordinate, is that of the normal, −z.
-        normal = np.array([0.0 if p is None else -x for p, x in zip(priors, z, strict=True)])
-        stretch = np.exp(_log_stretch(priors, params, z))
-        return normal_value(point, z), (found - own) * stretch + normal
 
-    def loss(z: Array) -> tuple[float, Array]:
-        try:
-            with np.errstate(all="ignore"):
-                value, slopes = both(z)
-        except _NO_DENSITY:
-            return _HIGH, np.zeros(len(z))
-        return (-value, -slopes) if np.isfinite(value) else (_HIGH, np.zeros(len(z)))
-
-    first = problem.params_of(start, reading.log_introduction)
-    pairs = zip(priors, first, strict=True)
-    z = np.array([x if prior is None else prior.to_normal(x) for prior, x in pairs])
+def with_draws(problem: Problem, reading: Reading, start: Lineage, seed: int) -> Reading:
+    """Return the reading with draws of the parameters of `start`, from its own as first mode."""
+    target = Target(problem, start)
+    z = target.normal_at(problem.params_of(start, reading.log_introduction))
     starts = [z]
     if start.dates is None:
         # Without dates little tells parents from children: there are several modes.
@@ -153,29 +174,22 @@ def with_draws(problem: Problem, reading: Reading, start: Lineage, seed: int) ->
     modes: list[tuple[float, Array, Array]] = []
     for at in starts:
         bounds = [(x - 5.0, x + 5.0) for x in at]
-        climb = minimize(loss, at, jac=True, method="L-BFGS-B", bounds=bounds, options=_CLIMB)
+        climb = minimize(
+            target.loss, at, jac=True, method="L-BFGS-B", bounds=bounds, options=_CLIMB
+        )
         mode = np.asarray(climb.x)
         if any(abs(mode - other).max() < _SAME_MODE for _, other, _ in modes):
             continue
-        covariance = laplace_covariance(lambda z: both(z)[1], mode, widest=1.0)
-        covariance = widened(log_density, mode, covariance, widest=1.2)
+        covariance = laplace_covariance(lambda z: target.with_slopes(z)[1], mode, widest=1.0)
+        covariance = widened(target.log_density, mode, covariance, widest=1.2)
         weight = -float(climb.fun) + 0.5 * float(np.linalg.slogdet(covariance)[1])
         modes.append((weight, mode, covariance))
     modes.sort(key=lambda found: -found[0])
     near = [(mode, own) for weight, mode, own in modes if weight > modes[0][0] - _FAR_BEHIND]
     n_draws = max(_LEAST_DRAWS, round(_DRAWS * reading.weight))
-    draws = integrate(log_density, *near[0], n_draws, seed, near[1:])
-    params = np.array([params_at(row) for row in draws.params])
+    draws = integrate(target.log_density, *near[0], n_draws, seed, near[1:])
+    params = np.array([target.params_at(row) for row in draws.params])
     return replace(reading, draws=replace(draws, params=params), drawn=start)
-
-
-def _log_stretch(priors: Sequence[Prior | None], params: Array, z: Array) -> Array:
-    """Return the logarithm of ∂ params / ∂ z."""
-    normal = Normal()
-    rows = zip(priors, params, z, strict=True)
-    return np.array(
-        [0.0 if p is None else normal.log_density(at) - p.log_density(x) for p, x, at in rows]
-    )
 
 
 def opened(lineage: Lineage, spread: float) -> Lineage:

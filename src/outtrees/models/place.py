@@ -28,7 +28,6 @@ from outtrees.models.quick import Metric, normal_constant
 PRIOR_SPREAD = 0.1  # the prior's guess of one link's spread, in typical spreads of the column
 _PRIOR_WIDTH = 2.0  # of the logarithm of the spread
 _PRIOR_STEP = 10.0  # of the direction, in the prior's spreads: one typical spread of the column
-_PRIOR_ACROSS = 30.0  # of what one coordinate moves with another, in the prior's spreads
 _RIDGE = 1e-12  # of each variance, added to it: no two coordinates depend on each other exactly
 LONG_TAIL = 3.0  # degrees of freedom of the long-tailed steps that are tried beside normal ones
 
@@ -52,9 +51,10 @@ class Drift(CellKernel):
         Whether cells hold two places, the first and the last of a record; a child starts from
         where its parent ended.
 
-    A link's spread is log-normal beforehand, about a tenth of the column's typical spread and
-    within a factor of 7 of it by one standard deviation. It is never finer than the cells are
-    written: values that coincide because they are rounded are not a spike.
+    A link's spread in each coordinate is log-normal beforehand, about a tenth of the column's
+    typical spread and within a factor of 7 of it by one standard deviation; all correlations of the
+    coordinates are equally likely. Rounding adds to the spread: values that coincide because they
+    are rounded are not a spike.
 
     Notes
     -----
@@ -149,30 +149,41 @@ class Drift(CellKernel):
 
     @property
     def params(self) -> Array:
-        """The factor of cov (logarithms on its diagonal), the direction, the clock's rate."""
-        lower = np.linalg.cholesky(self.cov) / self.unit[:, None]
-        square = np.diag(lower) ** 2 - self.finest**2
-        lower[np.diag_indices(len(lower))] = 0.5 * np.log(np.maximum(square, 1e-12))
+        """Log-spread of each coordinate, correlations, the direction, the clock's rate.
+
+        Correlations are partial ones, given the coordinates before, as logits of (1 + ρ)/2; each
+        before the spread of its coordinate.
+        """
+        square = self.cov / np.outer(self.unit, self.unit) - np.diag(self.finest**2)
+        spreads = np.sqrt(np.maximum(np.diag(square), 1e-12))
+        values, vectors = np.linalg.eigh(square / np.outer(spreads, spreads))
+        within = (vectors * np.maximum(values, _RIDGE)) @ vectors.T
+        lower = np.linalg.cholesky(within)
+        # What is left of each row after its first, second, … entry: ρ/√(1 − ρ²) = entry / √left.
+        left = np.sqrt(np.cumsum(lower[:, ::-1] ** 2, axis=1)[:, ::-1] - lower**2)
+        rows, columns = np.tril_indices(len(lower), -1)
+        lower[rows, columns] = 2 * np.arcsinh(lower[rows, columns] / left[rows, columns])
+        lower[np.diag_indices(len(lower))] = np.log(spreads)
         parts = [lower[np.tril_indices(len(lower))]]
         if self.offset:
             parts.append(self.mean_step / self.unit)
         if self.clock:
-            parts.append([np.log(self.rate)])
+            parts.append(np.array([np.log(self.rate)]))
         return np.concatenate(parts)
 
     def with_params(self, params: Array) -> Self:
         """Return the walk with these parameters."""
         D, n = len(self.mean_step), len(self.mean_step) * (len(self.mean_step) + 1) // 2
-        lower = np.zeros((D, D))
-        lower[np.tril_indices(D)] = params[:n]
-        lower[np.diag_indices(D)] = np.sqrt(np.exp(2 * np.diag(lower)) + self.finest**2)
-        lower *= self.unit[:, None]
-        step = params[n : n + D] * self.unit if self.offset else self.mean_step
-        rate = float(np.exp(params[-1])) if self.clock else self.rate
-        cov = lower @ lower.T
+        given = np.zeros((D, D))
+        given[np.tril_indices(D)] = params[:n]
+        spreads = np.exp(np.diag(given))
+        lower = spreads[:, None] * _correlated(np.tanh(np.tril(given, -1) / 2))
+        cov = lower @ lower.T + np.diag(self.finest**2)
         # A long step of a climb may make this singular in floating point.
         cov[np.diag_indices(D)] *= 1 + _RIDGE
-        return replace(self, cov=cov, mean_step=step, rate=rate)
+        step = params[n : n + D] * self.unit if self.offset else self.mean_step
+        rate = float(np.exp(params[-1])) if self.clock else self.rate
+        return replace(self, cov=cov * np.outer(self.unit, self.unit), mean_step=step, rate=rate)
 
     def start_grid(self) -> list[Array]:
         """Return spreads from a hundredth of the column's typical one up to it."""
@@ -197,7 +208,7 @@ class Drift(CellKernel):
         """Return the slopes (P,), and those of ½ log `factor` for each pair (n,).
 
         With z = L⁻¹(moved − k·offset)/√factor and τ = (ν + D)/(ν + z²), 1 for the normal:
-        ∂/∂L = L⁻ᵀ Σ w τ z zᵀ − Σ w diag(1/L), lower part.
+        2 ∂/∂cov = L⁻ᵀ (Σ w τ z zᵀ − Σ w) L⁻¹.
         """
         D = moved.shape[1]
         lower, unit = np.linalg.cholesky(self.cov), self.unit
@@ -215,16 +226,31 @@ class Drift(CellKernel):
             by_factor += slope
             clocked += 0.5 * float((slope * self.rate * passed / factor[k - 1]).sum())
         total = float(weights.sum())
-        slope_lower = (inverse.T @ scatter - total * np.diag(1 / np.diag(lower))) * unit[:, None]
-        # The diagonal is √(e^2p + finest²), so it moves by e^2p / diagonal with p.
-        diagonal = np.diag(lower) / unit
-        slope_lower[np.diag_indices(D)] *= (diagonal**2 - self.finest**2) / diagonal
+        by_cov = inverse.T @ (scatter - total * np.eye(D)) @ inverse * np.outer(unit, unit)
+        slope_lower = self._slopes_of_cov(by_cov)
         parts = [slope_lower[np.tril_indices(D)]]
         if self.offset:
             parts.append(along * unit)
         if self.clock:
             parts.append(np.array([clocked]))
         return np.concatenate(parts), by_factor
+
+    def _slopes_of_cov(self, by_cov: Array) -> Array:
+        """Return the slopes of spreads and correlations (D, D), lower part, by 2 ∂/∂cov."""
+        D = len(by_cov)
+        given = np.zeros((D, D))
+        given[np.tril_indices(D)] = self.params[: D * (D + 1) // 2]
+        rho = np.tanh(np.tril(given, -1) / 2)
+        spreads = np.exp(np.diag(given))[:, None]
+        lower = spreads * _correlated(rho)
+        by_lower = by_cov @ lower
+        moved = by_lower * lower  # ∂/∂ the logarithm of each entry of the factor
+        after = np.cumsum(moved[:, ::-1], axis=1)[:, ::-1] - moved
+        # An entry is ρ times what the ones before leave; those after it go with √(1 − ρ²).
+        own = by_lower * spreads * _left_before(rho)
+        slopes = np.tril(0.5 * ((1 - rho**2) * own - rho * after))
+        slopes[np.diag_indices(D)] = moved.sum(axis=1)
+        return slopes
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return parents + k steps; the clock counts as if no time had passed."""
@@ -258,11 +284,16 @@ class Drift(CellKernel):
         return Metric(child, parent, normal_constant(log_det, first.shape[1], factors))
 
     def priors(self) -> list[Prior]:
-        """Return those of the factor of cov, the direction and the clock."""
-        rows, columns = np.tril_indices(len(self.mean_step))
+        """Return those of spreads and correlations, the direction and the clock.
+
+        Matrices of correlations are uniform (Lewandowski and others 2009): partial ones then are
+        Beta(a, a) between −1 and 1, a = (D + 1 − j)/2 given j − 1 coordinates, 1 of two.
+        """
+        D = len(self.mean_step)
+        rows, columns = np.tril_indices(D)
         result: list[Prior] = [
-            Normal(0.0, _PRIOR_WIDTH if i == j else _PRIOR_ACROSS)
-            for i, j in zip(rows, columns, strict=True)
+            Normal(0.0, _PRIOR_WIDTH) if i == j else LogitBeta((D - j) / 2, (D - j) / 2)
+            for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
         ]
         if self.offset:
             result += [Normal(0.0, _PRIOR_STEP)] * len(self.mean_step)
@@ -290,6 +321,24 @@ class Drift(CellKernel):
         if self.clock and self.rate > 0:
             text += f"; {1 / self.rate:.3g} units of time add as much variance as a link"
         return text
+
+
+def _correlated(partial: Array) -> Array:
+    """Return the factor of the matrix of correlations with these partial ones (D, D), lower part.
+
+    Examples
+    --------
+    >>> _correlated(np.array([[0.0, 0.0], [0.6, 0.0]]))
+    array([[1. , 0. ],
+           [0.6, 0.8]])
+    """
+    return np.asarray(_left_before(partial) * (np.tril(partial, -1) + np.eye(len(partial))))
+
+
+def _left_before(partial: Array) -> Array:
+    """Return what the partial correlations before leave for each entry of a row (D, D)."""
+    left = np.cumprod(1 - np.tril(partial, -1) ** 2, axis=1)
+    return np.sqrt(np.hstack([np.ones((len(partial), 1)), left[:, :-1]]))
 
 
 def log_step(square: Array, D: int, tail: float | None) -> Array:

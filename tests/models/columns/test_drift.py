@@ -223,16 +223,48 @@ def test_the_scale_of_a_column_does_not_matter():
         np.testing.assert_allclose(shifted, reference, rtol=1e-5)  # where a climb stops
 
 
-def test_the_prior_of_a_spread_is_log_normal():
-    """Cholesky logs with a standard deviation of 2, what is beside them with one of 30."""
+def test_spreads_are_log_normal_beforehand_and_correlations_uniform():
     column = np.random.default_rng(1).normal(size=(15, 2))
-    kernel = Drift().start(column)
-    moved = kernel.with_params(np.array([0.7, 5.0, -1.1, *kernel.params[3:]]))
-    expected = stats.norm(scale=[2.0, 30.0, 2.0]).logpdf([0.7, 5.0, -1.1]) - stats.norm(
-        scale=[2.0, 30.0, 2.0]
-    ).logpdf(0.0)
-    at_zero = kernel.with_params(np.array([0.0, 0.0, 0.0, *kernel.params[3:]]))
-    assert moved.log_prior() - at_zero.log_prior() == pytest.approx(expected.sum(), abs=1e-9)
+    kernel = replace(Drift(offset=False).start(column), finest=np.zeros(2))  # no rounding
+    moved = kernel.with_params(np.array([0.7, 1.5, -1.1]))
+    rho = moved.cov[0, 1] / np.sqrt(moved.cov[0, 0] * moved.cov[1, 1])
+    logs = 0.5 * np.log(np.diag(moved.cov) / kernel.unit**2)
+    np.testing.assert_allclose(logs, [0.7, -1.1], rtol=1e-9)
+    slope = (1 - rho**2) / 2  # of the correlation by its coordinate; its density is 1/2
+    expected = stats.norm(scale=2.0).logpdf([0.7, -1.1]).sum() + np.log(slope / 2)
+    assert moved.log_prior() == pytest.approx(expected, abs=1e-9)
+
+
+def test_correlations_of_three_coordinates_are_uniform_matrices():
+    """Each correlation of such a matrix is Beta(3/2, 3/2), also the one that is no coordinate."""
+    kernel = Drift(offset=False).start(np.random.default_rng(1).normal(size=(15, 3)))
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(3000):
+        cov = kernel.with_params(np.array([prior.draw(rng) for prior in kernel.priors()])).cov
+        exact = cov - np.diag((kernel.finest * kernel.unit) ** 2)
+        found.append(exact[2, 1] / np.sqrt(exact[1, 1] * exact[2, 2]))
+    law = stats.beta(1.5, 1.5, loc=-1, scale=2)
+    assert stats.kstest(found, law.cdf).pvalue > 1e-3
+    assert stats.kstest(found, stats.uniform(-1, 2).cdf).pvalue < 1e-6  # it can fail
+
+
+@pytest.mark.parametrize("D", [1, 2, 3])
+def test_slopes_of_correlated_coordinates_are_differences(D):
+    rng = np.random.default_rng(D)
+    column = rng.normal(size=(9, D)).round(1)  # rounding counts
+    child, parent = np.nonzero(~np.eye(9, dtype=bool))
+    weights = rng.normal(size=(2, len(child)))
+    start = Drift().start(column)
+    for params in (start.params, start.params + rng.normal(size=len(start.params))):
+        kernel = start.with_params(params)
+        np.testing.assert_allclose(kernel.params, params, rtol=1e-6, atol=1e-6)
+        pairs = kernel.pairs(column, column, child, parent)
+        assert_slopes_agree(
+            kernel.slopes(pairs, weights),
+            lambda p, k=kernel, pairs=pairs: weighted_sum(k.with_params(p), pairs, weights),
+            kernel.params,
+        )
 
 
 def test_the_description_names_the_clock_only_if_it_runs(plane):
