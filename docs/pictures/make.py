@@ -78,8 +78,6 @@ def main():
 
 def pictures_of_the_app(browser, folder, table, sequences):
     """Drop the same files into the app, run it, and take a picture."""
-    import threading
-
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -91,7 +89,7 @@ def pictures_of_the_app(browser, folder, table, sequences):
     (folder / "app").mkdir()
     session = Session(folder / "app", 10**8)
     server = Server(session, 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server.start()
     try:
         for size, (width, height, mobile) in SIZES.items():
             screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
@@ -113,8 +111,7 @@ def pictures_of_the_app(browser, folder, table, sequences):
             clip = {"x": 0, "y": 0, "width": width, "height": 1500, "scale": 1}
             keep(browser, f"app-{size}.png", clip)
     finally:
-        server.shutdown()
-        server.server_close()
+        server.close()
         session.close()
 
 

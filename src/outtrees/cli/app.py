@@ -1,19 +1,19 @@
 """`outtrees app`: a page on this machine for people who do not use shells.
 
-The server is that of the standard library: it has nine addresses and one reader, on the loopback
-address alone; files come as the bodies of requests, so there are no forms to parse; and it works
-wherever outtrees is installed, without an extra. What a stranger could send is refused first:
+The server is uvicorn, on the loopback address alone; files come as the bodies of requests, so
+there are no forms to parse. What a stranger could send is refused before its body is read:
 
 - every address begins with a token that only the one who started it knows;
 - the request must name this host and, if it says where it comes from, this page, so that no other
   page in the browser can use it, by whatever name it reaches this machine;
-- a body must say how long it is, and is refused before it is read if that is too long.
+- a body must say how long it is, and may not be too long.
 
 The run is a process of its own, `outtrees ancestry`, in a temporary folder that goes with the app.
 """
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -21,6 +21,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,12 +29,11 @@ import threading
 import time
 import webbrowser
 import zipfile
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import click
 
@@ -95,8 +95,7 @@ def command(**options: Any) -> None:
                 f"--port {options['port']} cannot be used: {error.strerror}", 3
             ) from None
         try:
-            thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
-            thread.start()
+            server.start()
             screen.say(f"open {server.address} (Ctrl-C stops it)")
             if options["browser"]:
                 webbrowser.open(server.address)
@@ -106,8 +105,7 @@ def command(**options: Any) -> None:
         except KeyboardInterrupt:
             pass  # the usual way to stop
         finally:
-            server.shutdown()
-            server.server_close()
+            server.close()
             session.close()
         screen.say("stopped; the temporary files are gone")
         screen.summary["address"] = server.address
@@ -120,7 +118,7 @@ class Session:
         self.folder, self.max_bytes = folder, max_bytes
         self.stopped = threading.Event()
         self.files: dict[str, str] = {}  # name in the folder → use
-        self._lock = threading.RLock()
+        self._adding = asyncio.Lock()  # one file after the other, for the room they take
         self._run: subprocess.Popen[bytes] | None = None
         self._log: list[str] = []
         self._began = self._ended = 0.0
@@ -148,9 +146,9 @@ class Session:
             name = f"{stem}-{number}{suffix}"
         return name
 
-    def add(self, said: str, body: Any, length: int) -> None:
+    async def add(self, said: str, pieces: AsyncIterator[bytes], length: int) -> None:
         """Keep a file of `length` bytes; raise ValueError in words if that cannot be."""
-        with self._lock:
+        async with self._adding:
             if len(self.files) >= MOST_FILES:
                 raise ValueError(f"at most {MOST_FILES} files; remove one first")
             if length > self.room():
@@ -162,13 +160,8 @@ class Session:
             part = self.folder / f".{name}.part"
             try:
                 with part.open("wb") as file:
-                    left = length
-                    while left:
-                        piece = body.read(min(left, 2**16))
-                        if not piece:
-                            raise ValueError("the file did not arrive whole; drop it again")
+                    async for piece in pieces:
                         file.write(piece)
-                        left -= len(piece)
                 part.rename(self.folder / name)
             finally:
                 part.unlink(missing_ok=True)
@@ -199,21 +192,19 @@ class Session:
 
     def set_use(self, name: str, use: str) -> None:
         """Say what a file is."""
-        with self._lock:
-            if name not in self.files or use not in USES:
-                raise ValueError("no such file, or no such use")
-            for other in self.files if use != "unused" else ():
-                if self.files[other] == use:
-                    self.files[other] = "unused"
-            self.files[name] = use
+        if name not in self.files or use not in USES:
+            raise ValueError("no such file, or no such use")
+        for other in self.files if use != "unused" else ():
+            if self.files[other] == use:
+                self.files[other] = "unused"
+        self.files[name] = use
 
     def remove(self, name: str) -> None:
         """Forget a file."""
-        with self._lock:
-            if name not in self.files:
-                raise ValueError("no such file")
-            del self.files[name]
-            (self.folder / name).unlink(missing_ok=True)
+        if name not in self.files:
+            raise ValueError("no such file")
+        del self.files[name]
+        (self.folder / name).unlink(missing_ok=True)
 
     def _of(self, use: str) -> Path | None:
         found = next((name for name, own in self.files.items() if own == use), None)
@@ -257,38 +248,37 @@ class Session:
 
     def start(self, asked: Mapping[str, Any]) -> None:
         """Begin `outtrees ancestry` with what was asked for."""
-        with self._lock:
-            if self.state()["running"]:
-                raise ValueError("a run is under way; cancel it first")
-            table = self._of("table")
-            if table is None:
-                raise ValueError("drop a table first: CSV, TSV, Excel, FASTA or NEXUS")
-            shutil.rmtree(self.folder / "results", ignore_errors=True)
-            arguments = ["ancestry", table.name, "--out=results", "--seed=0"]
-            arguments += ["--unsequenced=missing", "--extra-sequences=ignore"]
-            arguments += [
-                f"{option}={path.name}"
-                for use, option in USES.items()
-                if option is not None and (path := self._of(use)) is not None
-            ]
-            if _text(asked.get("id")):
-                arguments.append(f"--id={asked['id']}")
-            arguments += [f"--kind={name}={kind}" for name, kind in _kinds(asked).items()]
-            for name in ("disease", "waiting_mean", "waiting_sd"):
-                if _text(asked.get(name)):
-                    arguments.append(f"--{name.replace('_', '-')}={asked[name]}")
-            self._log, self._cancelled = [], False
-            self._began, self._ended = time.monotonic(), 0.0
-            self._run = subprocess.Popen(
-                [sys.executable, "-m", "outtrees", *arguments],
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
-                start_new_session=True,  # Ctrl-C of the app is not the run's; `cancel` ends it
-            )
-            threading.Thread(target=self._listen, args=(self._run,), daemon=True).start()
+        if self.state()["running"]:
+            raise ValueError("a run is under way; cancel it first")
+        table = self._of("table")
+        if table is None:
+            raise ValueError("drop a table first: CSV, TSV, Excel, FASTA or NEXUS")
+        shutil.rmtree(self.folder / "results", ignore_errors=True)
+        arguments = ["ancestry", table.name, "--out=results", "--seed=0"]
+        arguments += ["--unsequenced=missing", "--extra-sequences=ignore"]
+        arguments += [
+            f"{option}={path.name}"
+            for use, option in USES.items()
+            if option is not None and (path := self._of(use)) is not None
+        ]
+        if _text(asked.get("id")):
+            arguments.append(f"--id={asked['id']}")
+        arguments += [f"--kind={name}={kind}" for name, kind in _kinds(asked).items()]
+        for name in ("disease", "waiting_mean", "waiting_sd"):
+            if _text(asked.get(name)):
+                arguments.append(f"--{name.replace('_', '-')}={asked[name]}")
+        self._log, self._cancelled = [], False
+        self._began, self._ended = time.monotonic(), 0.0
+        self._run = subprocess.Popen(
+            [sys.executable, "-m", "outtrees", *arguments],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # Ctrl-C of the app is not the run's; `cancel` ends it
+        )
+        threading.Thread(target=self._listen, args=(self._run,), daemon=True).start()
 
     def _listen(self, run: subprocess.Popen[bytes]) -> None:
         assert run.stdout is not None
@@ -362,21 +352,151 @@ def _kinds(asked: Mapping[str, Any]) -> dict[str, str]:
 # The server --------------------------------------------------------------------------------
 
 
-class Server(ThreadingHTTPServer):
+class Server:
     """Answers the page's requests, on the loopback address alone."""
 
-    daemon_threads = True
-
     def __init__(self, session: Session, port: int) -> None:
+        try:
+            import uvicorn
+        except ImportError:
+            raise CommandError("the app needs uvicorn; pip install 'outtrees[app]'", 3) from None
         self.session, self.token = session, secrets.token_urlsafe(24)
-        super().__init__(("127.0.0.1", port), Handler)
-        self.host = f"127.0.0.1:{self.server_address[1]}"
         self.page, self.policy = app_page()
+        self._socket = socket.create_server(("127.0.0.1", port))
+        self.server_address: tuple[str, int] = self._socket.getsockname()
+        self.host = f"127.0.0.1:{self.server_address[1]}"
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self._answer,
+                interface="asgi3",
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="off",
+                proxy_headers=False,
+                server_header=False,
+                access_log=False,  # addresses hold the token
+                log_config=None,
+                log_level="critical",
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self._thread = threading.Thread(target=self._serve, daemon=True)
 
     @property
     def address(self) -> str:
         """Where the page is, with its token."""
         return f"http://{self.host}/{self.token}/"
+
+    def start(self) -> None:
+        """Answer requests from now on."""
+        self._thread.start()
+
+    def _serve(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.should_exit = True
+        self._thread.join(5)
+        self._socket.close()
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request, as ASGI has it."""
+        try:
+            answer = await self._answer_to(Request(scope, receive))
+        except Refused as refused:
+            answer = Answer(b"", "text/plain", {}, refused.status)
+        except ConnectionError:
+            return
+        except Exception as error:  # in one sentence, as on the command line
+            text = one_line(error).encode("utf-8", "replace")
+            answer = Answer(text, "text/plain", {}, HTTPStatus.BAD_REQUEST)
+        headers = {
+            "Content-Type": f"{answer.kind}; charset=utf-8",
+            "Content-Length": str(len(answer.content)),
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "no-referrer",  # the address holds the token
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            **answer.headers,
+        }
+        if answer.status != HTTPStatus.OK:
+            headers["Connection"] = "close"  # what is left of the body is not read
+        pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": answer.status, "headers": pairs})
+        await send({"type": "http.response.body", "body": answer.content})
+
+    async def _answer_to(self, request: Request) -> Answer:
+        path, session = self._path(request), self.session
+        if request.method == "GET":
+            return await self._get(path)
+        if request.method == "PUT" and path.startswith("files/"):
+            length = request.length(session.max_bytes)
+            await session.add(unquote(path.removeprefix("files/")), request.body(), length)
+            return _json(session.state())
+        if request.method == "DELETE" and path.startswith("files/"):
+            session.remove(unquote(path.removeprefix("files/")))
+            return _json(session.state())
+        if request.method == "POST":
+            return await self._post(path, await request.asked())
+        raise Refused(HTTPStatus.NOT_FOUND)
+
+    def _path(self, request: Request) -> str:
+        """Return the address behind the token, after refusing strangers."""
+        hosts = self.host, f"localhost:{self.server_address[1]}"
+        if request.headers.get("host") not in hosts:
+            raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
+        origin = request.headers.get("origin")
+        if origin is not None and origin not in [f"http://{host}" for host in hosts]:
+            raise Refused(HTTPStatus.FORBIDDEN)
+        _, token, *rest = request.path.split("/", 2)
+        if not secrets.compare_digest(token.encode(), self.token.encode()) or not rest:
+            raise Refused(HTTPStatus.NOT_FOUND)
+        return rest[0]
+
+    async def _get(self, path: str) -> Answer:
+        """Return the page, the state, or a file of the results."""
+        session = self.session
+        if path == "":
+            policy = {"Content-Security-Policy": self.policy}
+            return Answer(self.page.encode(), "text/html", policy)
+        if path == "state":
+            return _json(session.state())
+        if path == "diseases":
+            from outtrees.datasets.diseases import DISEASES
+
+            return _json([{"name": row.name, "says": row.sentence} for row in DISEASES])
+        results = session.state()["results"]
+        if path == "results.zip" and results:
+            content = await asyncio.to_thread(session.zipped)
+            return Answer(content, "application/zip", _saved_as("results.zip"))
+        name = unquote(path.removeprefix("results/"))
+        if not path.startswith("results/") or name not in results:
+            raise Refused(HTTPStatus.NOT_FOUND)  # so there is never a way out of the folder
+        content = (session.folder / "results" / name).read_bytes()
+        headers = {"Content-Security-Policy": _SANDBOX}
+        if name != "report.html":
+            headers |= _saved_as(name)
+        return Answer(content, _TYPES.get(Path(name).suffix, "application/octet-stream"), headers)
+
+    async def _post(self, path: str, asked: Mapping[str, Any]) -> Answer:
+        """Look at the columns, run, cancel, stop."""
+        session = self.session
+        if path == "look":
+            return _json(await asyncio.to_thread(session.look, asked))
+        if path == "use":
+            session.set_use(str(asked.get("name")), str(asked.get("use")))
+        elif path == "run":
+            session.start(asked)
+        elif path == "cancel":
+            await asyncio.to_thread(session.cancel)
+        elif path == "stop":
+            session.stopped.set()
+            return _json({})
+        else:
+            raise Refused(HTTPStatus.NOT_FOUND)
+        return _json(session.state())
 
 
 class Refused(Exception):
@@ -387,157 +507,58 @@ class Refused(Exception):
         self.status = status
 
 
-class Handler(BaseHTTPRequestHandler):
-    """One request."""
+class Answer(NamedTuple):
+    """What is sent."""
 
-    server: Server
-    server_version, sys_version = "outtrees", ""
-    timeout = 60  # seconds without a byte
+    content: bytes
+    kind: str
+    headers: dict[str, str]
+    status: HTTPStatus = HTTPStatus.OK
 
-    def log_message(self, *_: Any) -> None:
-        """Print nothing: addresses hold the token."""
 
-    def do_GET(self) -> None:
-        """Answer with the page, the state, or a file of the results."""
-        self._answer(self._get)
+class Request:
+    """What was asked, of which the body is read only if somebody wants it."""
 
-    def do_POST(self) -> None:
-        """Look at the columns, run, cancel, stop."""
-        self._answer(self._post)
+    def __init__(self, scope: Mapping[str, Any], receive: Any) -> None:
+        self.method: str = scope["method"]
+        self._receive = receive
+        self.path: str = scope["raw_path"].decode("ascii", "replace")
+        self.headers = {name.decode("latin-1"): v.decode("latin-1") for name, v in scope["headers"]}
 
-    def do_PUT(self) -> None:
-        """Take a file."""
-        self._answer(self._put)
-
-    def do_DELETE(self) -> None:
-        """Forget a file."""
-        self._answer(self._delete)
-
-    def _answer(self, answer: Any) -> None:
-        try:
-            answer(self._path())
-        except Refused as refused:
-            self.close_connection = True  # what is left of the body is not read
-            self._send(refused.status, b"", "text/plain")
-        except (ConnectionError, TimeoutError):
-            self.close_connection = True
-        except Exception as error:  # in one sentence, as on the command line
-            self.close_connection = True
-            self._send(
-                HTTPStatus.BAD_REQUEST, one_line(error).encode("utf-8", "replace"), "text/plain"
-            )
-
-    def _path(self) -> str:
-        """Return the address behind the token, after refusing strangers."""
-        host = f"localhost:{self.server.server_address[1]}"
-        if self.headers.get("Host") not in (self.server.host, host):
-            raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
-        origin = self.headers.get("Origin")
-        if origin is not None and origin not in (f"http://{self.server.host}", f"http://{host}"):
-            raise Refused(HTTPStatus.FORBIDDEN)
-        _, token, *rest = urlsplit(self.path).path.split("/", 2)
-        if not secrets.compare_digest(token.encode(), self.server.token.encode()) or not rest:
-            raise Refused(HTTPStatus.NOT_FOUND)
-        return rest[0]
-
-    def _get(self, path: str) -> None:
-        session = self.server.session
-        if path == "":
-            headers = {"Content-Security-Policy": self.server.policy}
-            self._send(HTTPStatus.OK, self.server.page.encode(), "text/html", headers)
-        elif path == "state":
-            self._json(session.state())
-        elif path == "diseases":
-            from outtrees.datasets.diseases import DISEASES
-
-            self._json([{"name": row.name, "says": row.sentence} for row in DISEASES])
-        elif path == "results.zip":
-            if not session.state()["results"]:
-                raise Refused(HTTPStatus.NOT_FOUND)
-            save = {"Content-Disposition": 'attachment; filename="results.zip"'}
-            self._send(HTTPStatus.OK, session.zipped(), "application/zip", save)
-        elif path.startswith("results/"):
-            self._file(unquote(path.removeprefix("results/")))
-        else:
-            raise Refused(HTTPStatus.NOT_FOUND)
-
-    def _file(self, name: str) -> None:
-        # A name that the folder lists, so never a way out of it.
-        if name not in self.server.session.state()["results"]:
-            raise Refused(HTTPStatus.NOT_FOUND)
-        content = (self.server.session.folder / "results" / name).read_bytes()
-        headers = {"Content-Security-Policy": _SANDBOX}
-        if name != "report.html":
-            headers["Content-Disposition"] = f'attachment; filename="{name}"'
-        kind = _TYPES.get(Path(name).suffix, "application/octet-stream")
-        self._send(HTTPStatus.OK, content, kind, headers)
-
-    def _put(self, path: str) -> None:
-        if not path.startswith("files/"):
-            raise Refused(HTTPStatus.NOT_FOUND)
-        length = self._length(self.server.session.max_bytes)
-        name = unquote(path.removeprefix("files/"))
-        self.server.session.add(name, self.rfile, length)
-        self._json(self.server.session.state())
-
-    def _delete(self, path: str) -> None:
-        self.server.session.remove(unquote(path.removeprefix("files/")))
-        self._json(self.server.session.state())
-
-    def _post(self, path: str) -> None:
-        session = self.server.session
-        asked = self._asked()
-        if path == "look":
-            self._json(session.look(asked))
-        elif path == "use":
-            session.set_use(str(asked.get("name")), str(asked.get("use")))
-            self._json(session.state())
-        elif path == "run":
-            session.start(asked)
-            self._json(session.state())
-        elif path == "cancel":
-            session.cancel()
-            self._json(session.state())
-        elif path == "stop":
-            self._json({})
-            session.stopped.set()
-        else:
-            raise Refused(HTTPStatus.NOT_FOUND)
-
-    def _length(self, most: int) -> int:
-        text = self.headers.get("Content-Length", "")
-        if self.headers.get("Transfer-Encoding") or not re.fullmatch(r"\d{1,18}", text):
+    def length(self, most: int) -> int:
+        """Return the length of the body; refuse if it is not stated, or too long."""
+        text = self.headers.get("content-length", "")
+        if "transfer-encoding" in self.headers or not re.fullmatch(r"\d{1,18}", text):
             raise Refused(HTTPStatus.LENGTH_REQUIRED)
         if int(text) > most:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return int(text)
 
-    def _asked(self) -> dict[str, Any]:
-        asked = json.loads(self.rfile.read(self._length(_MOST_TEXT)) or b"{}")
+    async def body(self) -> AsyncIterator[bytes]:
+        """Yield the body piece by piece."""
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ConnectionAbortedError
+            yield message.get("body", b"")
+            more = message.get("more_body", False)
+
+    async def asked(self) -> dict[str, Any]:
+        """Return the JSON object that is the body."""
+        self.length(_MOST_TEXT)
+        asked = json.loads(b"".join([piece async for piece in self.body()]) or b"{}")
         if not isinstance(asked, dict):
             raise ValueError("an object is expected")
         return asked
 
-    def _json(self, content: Any) -> None:
-        self._send(HTTPStatus.OK, json.dumps(content).encode(), "application/json")
 
-    def _send(
-        self, status: HTTPStatus, content: bytes, kind: str, more: Mapping[str, str] | None = None
-    ) -> None:
-        self.send_response(status)
-        headers = {
-            "Content-Type": f"{kind}; charset=utf-8",
-            "Content-Length": str(len(content)),
-            "Cache-Control": "no-store",
-            "Referrer-Policy": "no-referrer",  # the address holds the token
-            "X-Content-Type-Options": "nosniff",
-            "Cross-Origin-Resource-Policy": "same-origin",
-            **(more or {}),
-        }
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
+def _json(content: Any) -> Answer:
+    return Answer(json.dumps(content).encode(), "application/json", {})
+
+
+def _saved_as(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
 
 
 def app_page() -> tuple[str, str]:
