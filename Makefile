@@ -75,8 +75,9 @@ smoke: $(READY)
 calibration: $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibration_table.py
 
-# Formats of other tools, read by those tools' own libraries and validators; some want older libraries
-# than the tests have, so they live in an environment of their own. Microreact's parsers need npm.
+# Formats of other tools, read by those tools' own libraries and validators. `make test` runs most; augur
+# and treedata want an older pandas, so they live in an environment of their own. Microreact's parsers
+# need npm.
 VALIDATORS := $(VENV)-formats
 validators: $(READY)
 	@test -x $(VALIDATORS)/bin/python || $(PYTHON) -m venv $(VALIDATORS)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -245,7 +246,9 @@ def test_from_a_dropped_file_to_the_report(app, tmp_path):
     try:
         browser.get(app.address)
         page = lambda name: browser.find_element(By.ID, name)  # noqa: E731
-        until = lambda what: WebDriverWait(browser, 120, 0.1).until(lambda _: what())  # noqa: E731
+        # The page may draw its lists anew while one looks at them.
+        wait = WebDriverWait(browser, 120, 0.1, [StaleElementReferenceException])
+        until = lambda what: wait.until(lambda _: what())  # noqa: E731
         # Dropped, as far as a script can drop; and chosen.
         browser.execute_script(
             "const d = new DataTransfer(); d.items.add(new File([arguments[0]], 'cases.csv'));"
@@ -267,7 +270,9 @@ def test_from_a_dropped_file_to_the_report(app, tmp_path):
             return {name: Select(select) for name, select in cells}
 
         until(lambda: "sequence" in kinds())
-        said = {name: select.first_selected_option.text for name, select in kinds().items()}
+        said = until(
+            lambda: {n: select.first_selected_option.text for n, select in kinds().items()}
+        )
         assert said["onset"] == "date"
         assert said["sequence"] == "sequence"
         kinds()["outcome"].select_by_visible_text("ignore")
@@ -279,10 +284,17 @@ def test_from_a_dropped_file_to_the_report(app, tmp_path):
         until(lambda: page("cancel").is_displayed())
         page("cancel").click()
         until(lambda: page("progress").text == "cancelled")
+        Select(page("disease")).select_by_index(0)
+        page("waiting-mean").send_keys("5")
+        page("waiting-sd").send_keys("2")
         page("run").click()
         until(lambda: page("progress").text.startswith(("running", "done")))
         until(lambda: page("progress").text.startswith("done") or page("message").is_displayed())
         assert not page("message").is_displayed(), page("message").text
+        page("log-box").find_element(By.TAG_NAME, "summary").click()
+        assert "a child comes 5 ± 2 days after its parent" in page("log").text
+        assert page("open-report").get_attribute("href").endswith("results/report.html")
+        assert page("everything").get_attribute("href").endswith("results.zip")
         browser.switch_to.frame(page("report"))
         until(lambda: browser.find_elements(By.ID, "canvas"))
         until(lambda: browser.execute_script("return window.outtrees && window.outtrees.ready"))

@@ -384,7 +384,7 @@ def test_ctc_there_and_back(tmp_path):
 
 
 def test_ctc_passes_the_validator_of_py_ctcmetrics(tmp_path):
-    scripts = pytest.importorskip("ctc_metrics.scripts.validate", reason="make validators has it")
+    scripts = pytest.importorskip("ctc_metrics.scripts.validate", reason="an extra of the tests")
     places = [(50.0 + 3 * i, 60.0 + 20 * i) for i in range(7)]
     deep = [(*place, float(i)) for i, place in enumerate(places)]
     for number, given in enumerate([places, deep]):
@@ -406,7 +406,7 @@ TEI = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def test_an_apparatus_in_tei_keeps_its_ambiguous_readings(tmp_path):
-    pytest.importorskip("teiphy", reason="make validators has it")
+    pytest.importorskip("teiphy", reason="an extra of the tests")
     (tmp_path / "texts.xml").write_text(TEI)
     teiphy = Path(sys.executable).parent / "teiphy"
     done = subprocess.run(

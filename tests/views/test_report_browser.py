@@ -3,9 +3,11 @@
 import base64
 import csv
 import json
+import re
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ from outtrees.errors import NoSpanningTreeError
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.mixture import OutTreeMixture
 from outtrees.views.layout import tree_columns, tree_rows
-from outtrees.views.report import report_html, write_report
+from outtrees.views.report import asset, report_html, write_report
 from outtrees.views.report_data import (
     ReportBeside,
     ReportColumn,
@@ -89,6 +91,19 @@ def test_opens_from_a_file_without_a_complaint(show, data):
     assert page.run("return performance.getEntriesByType('resource').length") == 0
     width = page.run("return [document.documentElement.scrollWidth, window.innerWidth]")
     assert width[0] <= width[1]
+
+
+@pytest.mark.parametrize(
+    ("page", "tests"),
+    [("template.html", "views/test_report_browser.py"), ("app.html", "cli/test_app.py")],
+)
+def test_every_control_is_tried(page, tests):
+    """Whoever adds a button, a field or a menu adds the test that uses it."""
+    controls = re.findall(r'<(?:a|button|input|select|details)\b[^>]*\bid="([^"]+)"', asset(page))
+    assert len(controls) > 5
+    said = (Path(__file__).parents[1] / tests).read_text()
+    said += " ".join(f'"view-{view}"' for view in re.findall(r'"(\w+)"', said))
+    assert [name for name in controls if f'"{name}"' not in said] == []
 
 
 def test_click_shows_parents_supports_and_what_speaks_for_them(show):
