@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.transforms import Bbox
 
 from outtrees import Ancestry, RecordsError
 from outtrees.datasets import make_line_list
@@ -34,6 +35,22 @@ def test_arrows_go_from_parent_to_child_and_roots_are_ringed():
     assert [(arrow.xy[0], arrow.xyann[0]) for arrow in arrows] == [(3.0, 0.0)]
     assert ax.get_title() == "1 records without a place are left out"
     assert sorted(text.get_text() for text in ax.texts if text.get_text()) == ["a", "b", "d"]
+
+
+def test_names_on_a_crowded_map_cover_neither_each_other_nor_records():
+    rng = np.random.default_rng(0)
+    places = np.vstack([rng.normal(size=(20, 2)), 0.2 * rng.normal(size=(20, 2))])
+    parents = [-1, *rng.integers(0, np.arange(1, 40))]
+    ax = plot_map(places, parents, rng.random(40), [f"case{i:02d}" for i in range(40)])
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts if text.get_text()]
+    names = [text.get_text() for text in ax.texts if text.get_text()]
+    assert 15 < len(names) < 40  # not all have room
+    assert "case00" in names  # a root has it first
+    shrunk = [Bbox.from_extents(b.x0 + 0.5, b.y0 + 0.5, b.x1 - 0.5, b.y1 - 0.5) for b in boxes]
+    for i, box in enumerate(shrunk):
+        assert not any(box.overlaps(other) for other in shrunk[:i])
+        assert not any(box.contains(*dot) for dot in ax.transData.transform(places))
 
 
 @pytest.mark.parametrize(

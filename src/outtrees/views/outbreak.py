@@ -27,6 +27,7 @@ from outtrees.views.trees import (
 _STEPS = (1 / 24, 1 / 4, 1, 7, 14, 30, 91, 365)  # days, of which a bar stands for one
 _BARS = 45  # at most
 _NAMED_ON_MAP = 40
+_BEND = 0.1  # of arrows
 
 
 @draws
@@ -155,7 +156,7 @@ def plot_map(
     support : (T,) float, optional
         The support of each record's parent: the width and darkness of its arrow.
     names : T texts, optional
-        Written beside the records, up to 40 of them.
+        Written beside the records, up to 40 of them, where there is room.
     colors, color_label : optional
         As in `plot_tree`.
     labels : two texts
@@ -187,13 +188,13 @@ def plot_map(
         raise ValueError("positions must be known for one record at least; all are NaN")
     share, texts = shares(support, T), texts_of(names, T)
     ax = current_axes(ax=ax)
-    for child in np.argsort(share, kind="stable"):
-        if parent[child] < 0 or not (known[child] and known[parent[child]]):
-            continue
+    drawn = np.argsort(share, kind="stable")
+    drawn = drawn[(parent[drawn] >= 0) & known[drawn] & known[parent[drawn]]]
+    for child in drawn:
         weight = float(share[child])
         head = "-|>,head_width=0.15,head_length=0.35"
         color = str(0.8 - 0.6 * weight)
-        draw_arrow(ax, xy[parent[child]], xy[child], weight, 0.1, arrowstyle=head, color=color)
+        draw_arrow(ax, xy[parent[child]], xy[child], weight, _BEND, arrowstyle=head, color=color)
     size = float(np.clip(1500 / T, 6, 36))
     shown = colors
     if colors is not None and len(np.shape(colors)) == 1 and len(colors) == T:
@@ -203,29 +204,69 @@ def plot_map(
     )
     roots = known & (parent < 0)
     ax.scatter(*xy[roots].T, s=3 * size, facecolors="none", edgecolors="0.2", zorder=2)
-    if texts and T <= _NAMED_ON_MAP:
-        _write_names(ax, [t for t, k in zip(texts, known, strict=True) if k], xy[known])
     ax.set_aspect("equal", adjustable="datalim")
     ax.margins(0.08)
     ax.set_xlabel(labels[0])
     ax.set_ylabel(labels[1])
     if legend:
         explain(ax, handles, supports=bool(np.ptp(share) > 0.05))
+    if texts and T <= _NAMED_ON_MAP:
+        children = np.bincount(parent[parent >= 0], minlength=T)
+        order = np.lexsort([-children, parent >= 0])  # roots, then those with most children
+        order = order[known[order]]
+        arrows = xy[parent[drawn]], xy[drawn]
+        _write_names(ax, [texts[i] for i in order], xy[order], arrows)
     if not known.all():
         ax.set_title(f"{int((~known).sum())} records without a place are left out", fontsize=9)
     return ax
 
 
-def _write_names(ax: Any, texts: Sequence[str], xy: Any) -> None:
-    """Write names beside dots, each on the side where the fewest others are near."""
-    span = np.ptp(xy, axis=0)
-    unit = np.where(span > 0, span, 1.0)
-    sides = np.array([[1, 1], [-1, 1], [1, -1], [-1, -1]])
-    taken = xy / unit
-    for text, place in zip(texts, xy / unit, strict=True):
-        where = place + 0.035 * sides
-        gaps = np.abs(where[:, None] - taken[None]).max(axis=2)
-        side = sides[int(np.argmax(np.sort(gaps, axis=1)[:, :2].sum(axis=1)))]
-        taken = np.vstack([taken, place + 0.035 * side])
-        across, up = "left" if side[0] > 0 else "right", "bottom" if side[1] > 0 else "top"
-        write_name(ax, text, place * unit, tuple(4 * side), ha=across, va=up, fontsize=7)
+def _write_names(ax: Any, texts: Sequence[str], xy: Any, arrows: Any) -> None:
+    """Write names beside dots, as far from arrows as can be; leave out those without room.
+
+    `xy` are the places (n, 2), the most important first, and `arrows` starts and ends (m, 2).
+    """
+    from matplotlib.patheffects import withStroke
+
+    ax.figure.canvas.figure.draw_without_rendering()  # so that pixels are those of the picture
+    dots = ax.transData.transform(xy)
+    lines = _along(*(ax.transData.transform(ends) for ends in arrows))
+    taken, point = np.empty((0, 4)), ax.figure.dpi / 72
+    for text, place, dot in zip(texts, xy, dots, strict=True):
+        name = write_name(ax, text, place, (0, 0), fontsize=7)
+        name.set_path_effects([withStroke(linewidth=1.5, foreground="white")])
+        size = np.array(name.get_window_extent().size)
+        low = dot + _SIDES * (size + 8 * point) / 2 - size / 2  # corners of the box on each side
+        boxes = np.column_stack([low, low + size])
+        free = ~(_overlap(boxes, taken).any(axis=1) | _inside(boxes, dots, point).any(axis=1))
+        if not free.any():
+            name.remove()
+            continue
+        crossed = np.where(free, _inside(boxes, lines, 0).sum(axis=1), np.inf)
+        best = int(np.argmin(crossed))
+        name.xyann = tuple((boxes[best, :2] - dot) / point)
+        taken = np.vstack([taken, boxes[best]])
+
+
+# Where a name may stand about its dot: right, left, above, below, and between.
+_SIDES = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]])
+
+
+def _along(start: Any, end: Any) -> Any:
+    """Return points on the curves that `draw_arrow` draws, in pixels (n, 2)."""
+    way = end - start
+    middle = (start + end) / 2 + _BEND * np.column_stack([way[:, 1], -way[:, 0]])
+    t = np.linspace(0, 1, 25)[:, None, None]
+    return ((1 - t) ** 2 * start + 2 * t * (1 - t) * middle + t**2 * end).reshape(-1, 2)
+
+
+def _inside(boxes: Any, points: Any, margin: float) -> Any:
+    """Return which points lie in which box, or nearer than the margin (boxes, points)."""
+    low, high = boxes[:, None, :2] - margin, boxes[:, None, 2:] + margin
+    return ((points > low) & (points < high)).all(axis=2)
+
+
+def _overlap(boxes: Any, others: Any) -> Any:
+    """Return which boxes share an area with which others (boxes, others)."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    return (low < np.minimum(boxes[:, None, 2:], others[None, :, 2:])).all(axis=2)

@@ -426,10 +426,10 @@ def draw_arrow(ax: Any, start: Any, end: Any, weight: float, bend: float, **opti
     ax.annotate("", xy=end, xytext=start, arrowprops=arrow | options, zorder=1)
 
 
-def write_name(ax: Any, text: str, place: Any, offset: tuple[float, float], **options: Any) -> None:
-    """Write a name beside a record; a dollar sign starts no formula."""
+def write_name(ax: Any, text: str, place: Any, offset: tuple[float, float], **options: Any) -> Any:
+    """Write a name beside a record, and return it; a dollar sign starts no formula."""
     options |= {"textcoords": "offset points", "parse_math": False}
-    ax.annotate(text, place, xytext=offset, **options)
+    return ax.annotate(text, place, xytext=offset, **options)
 
 
 def _finish(ax: Any, *, dated: bool, calendar: bool) -> None:
