@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from outtrees import Ancestry, fit_populations, load, save
+from outtrees.ancestry.integration import interval_sentences
 from outtrees.cli import main
 from outtrees.cli.errors import told
 from outtrees.datasets import make_outbreak
@@ -147,7 +148,8 @@ def test_report(printed, found, answer):
     names = [*data.ids, ""]
     shown = {(names[edge.child], names[edge.parent]): edge.support for edge in data.edges}
     assert {pair: shown[pair] for pair in answer} == answer
-    assert data.parameters == found.describe()
+    assert [*data.parameters, *interval_sentences(found.fitted)] == found.describe()
+    assert len(data.intervals) >= len(interval_sentences(found.fitted))  # these in a table
     assert data.warnings == found.warnings_
     page = (printed[0] / "report.html").read_text(encoding="utf-8")
     blocks = re.findall(r"<script[^>]*application/json[^>]*>(.*?)</script>", page, re.DOTALL)
@@ -167,8 +169,9 @@ def test_words(printed, found):
     page = html.unescape((folder / "report.html").read_text(encoding="utf-8"))
     page = re.sub("</?code>", "", page)  # around options
     shown = CliRunner().invoke(main, ["show", str(folder / "model.safetensors")]).stdout
+    in_a_table = interval_sentences(found.fitted)
     for text in (*sentences, *warnings):
-        assert text in page
+        assert (text in page) != (text in in_a_table)
         assert text in shown
     spelled = [text for text in found.warnings_ if told(text) != text]
     assert spelled  # some name an option

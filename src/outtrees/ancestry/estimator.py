@@ -44,6 +44,7 @@ from outtrees.ancestry.integration import (
     draw_warnings,
     draws_table,
     integrated,
+    interval_sentences,
     intervals_table,
     is_small,
     posterior_sentences,
@@ -1067,6 +1068,10 @@ class Ancestry(BaseEstimator):
         >>> model.fit(table).describe()[0]
         'day: a child comes 4 ± 2 units of time after its parent.'
         """
+        return self._sentences() + interval_sentences(self.fitted)
+
+    def _sentences(self) -> list[str]:
+        """Return the fitted parameters in words, without their intervals."""
         dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
         sentences = report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
         sentences += posterior_sentences(self.fitted)

@@ -55,7 +55,7 @@ def report_data(
         spread = self.spread()
     return report_of(
         self.fitted,
-        parameters=self.describe(),
+        parameters=self._sentences(),
         warnings=self.warnings_,
         trace=self.objectives_,
         seed=self.random_state,

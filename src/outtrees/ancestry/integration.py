@@ -282,17 +282,14 @@ def _unit_of(posterior: Posterior, name: str) -> str:
 
 
 def posterior_sentences(posterior: Posterior) -> list[str]:
-    """Return whether parameters are integrated out, how well that went, and their intervals."""
+    """Return whether parameters are integrated out, and how well that went."""
     if not is_integrated(posterior):
         return ["supports take the fitted parameters for granted."]
-    table = intervals_table(posterior, 0.95)
-    rows = zip(table["parameter"], table["lower"], table["upper"], strict=True)
-    ranges = ", ".join(f"{name} {low:.3g} to {high:.3g}" for name, low, high in rows if low < high)
     if isinstance(posterior.trees, Outbreak):
         n = len(posterior.trees.draws.value)
         return [
             f"supports are shares of {n} transmission trees, drawn together with their dates and "
-            f"parameters; 95 % intervals: {ranges}."
+            "parameters."
         ]
     drawn = [(r, r.draws) for r in posterior.readings if r.draws is not None]
     n = sum(len(draws.weights) for _, draws in drawn)
@@ -300,8 +297,18 @@ def posterior_sentences(posterior: Posterior) -> list[str]:
     k = max(draws.pareto_k for _, draws in drawn)
     return [
         f"supports average over {n} draws of the parameters ({effective:.0f} effective, largest "
-        f"Pareto k {k:.2f}); 95 % intervals: {ranges}."
+        f"Pareto k {k:.2f})."
     ]
+
+
+def interval_sentences(posterior: Posterior) -> list[str]:
+    """Return the intervals of parameters that are integrated out, in one sentence if there are."""
+    if not is_integrated(posterior):
+        return []
+    table = intervals_table(posterior, 0.95)
+    rows = zip(table["parameter"], table["lower"], table["upper"], strict=True)
+    ranges = ", ".join(f"{name} {low:.3g} to {high:.3g}" for name, low, high in rows if low < high)
+    return [f"95 % intervals: {ranges}."] if ranges else []
 
 
 def draw_warnings(posterior: Posterior) -> list[str]:
