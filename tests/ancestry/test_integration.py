@@ -7,6 +7,8 @@ import pytest
 from scipy.special import ndtri
 
 from oracles.edge_weights import slow_table
+from oracles.posterior_ranks import fitted_table, posterior_of, simulate
+from oracles.tempered_chains import tempered_chain, with_equal_draws
 from outtrees import Ancestry
 from outtrees.ancestry.learning import Problem
 from outtrees.datasets import make_outbreak
@@ -158,3 +160,45 @@ def test_arviz_gets_draws_of_equal_weight(outbreak):
     data = fit(outbreak).to_arviz(40)
     assert isinstance(data, arviz.InferenceData)
     assert data.posterior.sizes["draw"] == 40
+
+
+@pytest.mark.parametrize(
+    ("case", "seed"), [("no dates", 6), ("dates, house and place, one root", 14)]
+)
+def test_columns_that_can_be_read_in_another_way_have_their_modes_found(case, seed):
+    """The first climb ends 52 and 7 nats below the true parameters."""
+    table = simulate(case, seed)
+    assert table.trusted
+    assert ((table.ranks > 1e-3) & (table.ranks < 1 - 1e-3)).all()
+
+
+TWINS = [
+    ("place", 3),
+    ("no dates", 1),
+    ("no dates, any roots", 1),
+    ("dates, any roots", 2),
+    ("dates, house and place, one root", 14),
+]
+
+
+@pytest.mark.slow  # chains of 2,000 sweeps, a minute each
+@pytest.mark.parametrize(("case", "seed"), TWINS)
+def test_supports_are_those_of_long_tempered_chains(case, seed):
+    problem, reading, *_ = fitted_table(case, seed)
+    weights, found = posterior_of(problem, reading)._of_reading(0)
+    ours = weights @ found / weights.sum()
+    own_error = np.sqrt((weights / weights.sum()) ** 2 @ (found - ours) ** 2)
+    batches = []
+    for chain in range(2):
+        rng = np.random.default_rng(chain)
+        params = tempered_chain(problem, reading.drawn, 2000, rng)
+        equal = posterior_of(problem, with_equal_draws(reading, reading.drawn, params))
+        drawn = equal._of_reading(0)[1]
+        batches += [part.mean(axis=0) for part in np.array_split(drawn, 10)]
+    twin = np.mean(batches, axis=0)
+    error = np.std(batches, axis=0, ddof=1) / np.sqrt(len(batches))
+    counts = twin > 0.02
+    off = ((ours - twin) / np.sqrt(error**2 + own_error**2 + 1e-8))[counts]
+    assert abs(off).max() < 4
+    assert np.sqrt((off**2).mean()) < 1.5
+    assert abs(ours - twin).max() < 0.08

@@ -34,11 +34,25 @@ def log_gammas(x, shapes):
     return float((shapes * x - np.exp(x) - gammaln(shapes)).sum())
 
 
+def test_second_derivatives_of_narrow_directions_are_those_at_the_mode():
+    """Steps of one size would leave the parabola: beyond it this log-density rises again."""
+    width = 1e-3
+
+    def both(x):
+        z = x[0] / width
+        value = -0.5 * z**2 if abs(z) < 2 else -2.0 + 0.01 * abs(x[0])
+        slope = -z / width if abs(z) < 2 else 0.01 * np.sign(x[0])
+        return value - 0.5 * x[1] ** 2, np.array([slope, -x[1]])
+
+    found = laplace_covariance(both, np.zeros(2))
+    np.testing.assert_allclose(found, np.diag([width**2, 1.0]), atol=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_skew_densities_of_several_parameters_are_integrated(seed):
     shapes = np.array([0.5, 1.0, 3.0, 20.0, 0.7, 5.0])
     mode = np.log(shapes)
-    covariance = laplace_covariance(lambda x: shapes - np.exp(x), mode)
+    covariance = laplace_covariance(lambda x: (log_gammas(x, shapes), shapes - np.exp(x)), mode)
     found = integrate(lambda x: log_gammas(x, shapes), mode, covariance, 512, seed)
     assert found.trusted
     assert abs(found.log_evidence) < 4 * found.standard_error < 0.5

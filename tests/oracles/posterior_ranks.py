@@ -68,8 +68,8 @@ CASES = {
 }
 
 
-def simulate(case, seed):
-    """Return the table of one seed."""
+def fitted_table(case, seed):
+    """Return a simulated table's problem, its reading with draws, true parameters and parents."""
     columns, roots = CASES[case]
     rng = np.random.default_rng([seed, len(case)])
     T = int(rng.integers(15, 41))
@@ -90,15 +90,28 @@ def simulate(case, seed):
     best = problem.climb(problem.started(base)[0], centre)
     fit = Reading(1.0, best.lineage, best.log_root, best.gain, (), True, 0)
     fit = with_draws(problem, fit, best.lineage, seed)
-    true = np.append(own, log_root) if roots == "any" else own
-    ranks = fit.draws.weights @ (fit.draws.params < true)
-    posterior = Posterior(range(T), columns, tuple(values), (fit,), edges, roots)
+    return problem, fit, np.append(own, log_root) if roots == "any" else own, parents
+
+
+def posterior_of(problem, reading):
+    """Return the posterior of a table with one reading."""
+    names = tuple(map(str, range(len(problem.values))))
+    values, edges = tuple(problem.values), problem.edges
+    return Posterior(range(problem.T), names, values, (reading,), edges, problem.roots)
+
+
+def simulate(case, seed):
+    """Return the table of one seed."""
+    columns, roots = CASES[case]
+    problem, fit, true, parents = fitted_table(case, seed)
+    draws, T, edges = fit.draws, problem.T, problem.edges
+    ranks = draws.weights @ (draws.params < true)
+    trees = posterior_of(problem, fit).trees
     supports = np.zeros((T, T + 1))
-    supports[edges.child, edges.parent] = posterior.trees.edge_marginals
-    supports[:, T] = posterior.trees.root_marginals
-    names = _names(base, columns) + ("introduction",) * (roots == "any")
+    supports[edges.child, edges.parent] = trees.edge_marginals
+    supports[:, T] = trees.root_marginals
+    names = _names(fit.lineage, columns) + ("introduction",) * (roots == "any")
     where = np.where(parents < 0, T, parents)
-    draws = fit.draws
     quality = draws.pareto_k, draws.effective_draws, draws.trusted
     return Table(names, ranks, supports, where, *quality)
 

@@ -8,7 +8,7 @@ reading are further members of the mixture that readings are: every answer avera
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -41,14 +41,21 @@ from outtrees.models.columns.lineage import order_by_cells
 from outtrees.models.priors import Normal
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 # "auto" integrates up to so many records, possible edges and parameters.
 MOST_RECORDS, MOST_EDGES, MOST_PARAMETERS = 300, 50_000, 40
 _DRAWS, _LEAST_DRAWS = 128, 32  # of the first reading; of others in proportion to their weight
 _LEAST_WEIGHT = 0.02  # of readings with draws; others keep their fitted parameters
 _CLIMB = {"maxiter": 100, "ftol": 1e-8}  # to the mode in the coordinates of draws
-_MORE_STARTS = 3  # of climbs, drawn from the prior, in tables without dates
-_SAME_MODE = 0.3  # modes less than this apart are one
+# Draws from the prior, of all parameters and of each column's, the best of which are climbed from;
+# and how often this is done again from a better mode.
+_TRIED, _AGAIN = 12, 2
+_FIRST_STEPS = 15  # of a climb, before it goes on if it is not too far behind
+_HOPELESS = 30.0  # nats behind the best after them
+_BETTER = 0.5  # nats by which a mode is another, better one
+_SAME_MODE = 1.0  # standard deviations apart, up to which two modes are one
+_MOST_MODES = 6  # that get draws of their own
 _FAR_BEHIND = 7.0  # nats of evidence by which a mode does not count beside the best
 # What parameters far out raise: weights beyond all numbers, no tree at all, a flat covariance.
 _NO_DENSITY = (InvalidWeightsError, NoSpanningTreeError, np.linalg.LinAlgError)
@@ -84,12 +91,15 @@ def integrated(
     spread = 0.0 if fit.siblings > _UNTAUGHT else _spread_of_waits(fit)
     found = []
     say("posterior of the parameters")
+    modes: list[Array] | None = None  # of the best reading: also tried in the others
     for reading in fit.readings:
         start = opened(reading.lineage, spread)
         if reading.weight < _LEAST_WEIGHT or not len(problem.params_of(start, 0.0)):
             found.append(reading)
             continue
-        found.append(with_draws(problem, reading, start, seed))
+        if modes is None:
+            modes = modes_of(Target(problem, start), reading, seed)
+        found.append(with_draws(problem, reading, start, seed, modes))
     return fit._replace(readings=tuple(found))
 
 
@@ -113,6 +123,21 @@ class Target:
         """Return the z of these parameters (P,)."""
         pairs = zip(self.priors, params, strict=True)
         return np.array([x if prior is None else prior.to_normal(x) for prior, x in pairs])
+
+    def at_reading(self, reading: Reading) -> Array:
+        """Return the z of a reading's parameters (P,)."""
+        return self.normal_at(self.problem.params_of(self.start, reading.log_introduction))
+
+    def blocks(self) -> list[Index]:
+        """Return the parameters with a prior of their own: of each column, and all of them."""
+        known = np.array([prior is not None for prior in self.priors])
+        column = np.full(len(known), -1)  # also of the weight of an introduction
+        own = self.start.columns_of_params
+        column[: len(own)] = own
+        blocks = [np.flatnonzero(known & (column == c)) for c in np.unique(column[column >= 0])]
+        if len(blocks) > 1 or len(column) > len(own):
+            blocks.append(np.flatnonzero(known))
+        return [block for block in blocks if len(block)]
 
     def log_density(self, z: Array) -> float:
         """Return the log-density at z: −∞ where numbers overflow, or no tree is left."""
@@ -163,29 +188,80 @@ class Target:
         )
 
 
-def with_draws(problem: Problem, reading: Reading, start: Lineage, seed: int) -> Reading:
-    """Return the reading with draws of the parameters of `start`, from its own as first mode."""
+class Mode(NamedTuple):
+    """A place where the log-density is higher than around it."""
+
+    at: Array  # (P,)
+    value: float
+
+
+def modes_of(target: Target, reading: Reading, seed: int) -> list[Array]:
+    """Return the mode above a reading's parameters, and others of the same table, the best first.
+
+    Columns that could be read in another way (a spread far narrower, another share that is kept)
+    have modes that no climb from the first one reaches: from the best mode known, the parameters of
+    one column at a time are drawn anew from their priors, and all of them together.
+    """
+    rng = np.random.default_rng(seed)
+    found = [_climbed(target, target.at_reading(reading))]
+    for _ in range(1 + _AGAIN):
+        best = max(found, key=lambda mode: mode.value)
+        for block in target.blocks():
+            tried = np.repeat(best.at[None], _TRIED, axis=0)
+            tried[:, block] = rng.normal(size=(_TRIED, len(block)))
+            values = [target.log_density(z) for z in tried]
+            if max(values) > -np.inf:
+                highest = tried[int(np.argmax(values))]
+                found.append(_climbed(target, highest, best.value - _HOPELESS))
+        if max(mode.value for mode in found) < best.value + _BETTER:
+            break
+    found.sort(key=lambda mode: -mode.value)
+    return [mode.at for mode in found if mode.value > found[0].value - _HOPELESS]
+
+
+def _climbed(target: Target, start: Array, least: float = -np.inf) -> Mode:
+    """Return the mode above a start; after a few steps only if it is then at least so high."""
+    bounds = [(x - 5.0, x + 5.0) for x in start]
+    options = _CLIMB | ({"maxiter": _FIRST_STEPS} if least > -np.inf else {})
+    climb = minimize(
+        target.loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
+    if climb.status == 1 and least > -np.inf and -climb.fun > least:  # it was not at its end
+        return _climbed(target, np.asarray(climb.x))
+    return Mode(np.asarray(climb.x), -float(climb.fun))
+
+
+def with_draws(
+    problem: Problem,
+    reading: Reading,
+    start: Lineage,
+    seed: int,
+    among: Sequence[Array] | None = None,
+) -> Reading:
+    """Return the reading with draws of the parameters of `start`, about modes near these places.
+
+    If they are not given they are looked for (`modes_of`).
+    """
     target = Target(problem, start)
-    z = target.normal_at(problem.params_of(start, reading.log_introduction))
-    starts = [z]
-    if start.dates is None:
-        # Without dates little tells parents from children: there are several modes.
-        starts += list(np.random.default_rng(seed).normal(size=(_MORE_STARTS, len(z))))
-    modes: list[tuple[float, Array, Array]] = []
-    for at in starts:
-        bounds = [(x - 5.0, x + 5.0) for x in at]
-        climb = minimize(
-            target.loss, at, jac=True, method="L-BFGS-B", bounds=bounds, options=_CLIMB
-        )
-        mode = np.asarray(climb.x)
-        if any(abs(mode - other).max() < _SAME_MODE for _, other, _ in modes):
+    if among is None:
+        among = modes_of(target, reading, seed)
+    own = target.at_reading(reading)
+    starts = [own, *(at for at in among if len(at) == len(own))]
+    modes = sorted((_climbed(target, at) for at in starts), key=lambda mode: -mode.value)
+    kept: list[tuple[float, Array, Array]] = []
+    for mode in modes:
+        off = [(mode.at - at, covariance) for _, at, covariance in kept]
+        if any(d @ np.linalg.solve(covariance, d) < _SAME_MODE**2 for d, covariance in off):
             continue
-        covariance = laplace_covariance(lambda z: target.with_slopes(z)[1], mode, widest=1.0)
-        covariance = widened(target.log_density, mode, covariance, widest=1.2)
-        weight = -float(climb.fun) + 0.5 * float(np.linalg.slogdet(covariance)[1])
-        modes.append((weight, mode, covariance))
-    modes.sort(key=lambda found: -found[0])
-    near = [(mode, own) for weight, mode, own in modes if weight > modes[0][0] - _FAR_BEHIND]
+        # Second derivatives cannot make up for so much.
+        if len(kept) == _MOST_MODES or mode.value < modes[0].value - _HOPELESS:
+            break
+        covariance = laplace_covariance(target.with_slopes, mode.at, widest=1.0)
+        covariance = widened(target.log_density, mode.at, covariance, widest=1.2)
+        weight = mode.value + 0.5 * float(np.linalg.slogdet(covariance)[1])
+        kept.append((weight, mode.at, covariance))
+    kept.sort(key=lambda found: -found[0])
+    near = [(mode, own) for weight, mode, own in kept if weight > kept[0][0] - _FAR_BEHIND]
     n_draws = max(_LEAST_DRAWS, round(_DRAWS * reading.weight))
     draws = integrate(target.log_density, *near[0], n_draws, seed, near[1:])
     params = np.array([target.params_at(row) for row in draws.params])
@@ -321,7 +397,7 @@ def draw_warnings(posterior: Posterior) -> list[str]:
     effective = min(r.draws.effective_draws for r in bad if r.draws is not None)
     return [
         f"The posterior of the parameters is hard to draw from (Pareto k {k:.2f}, {effective:.0f} "
-        f"effective draws, in readings that hold {weight:.0%} of the weight): supports, intervals "
-        "and evidence may be off by more than their errors. Fewer columns or stated waiting times "
-        "help."
+        f"effective draws, in readings that hold {weight:.0%} of the weight): intervals are "
+        "widened, and supports and evidence may be off by more than their errors. Fewer columns or "
+        "stated waiting times help."
     ]

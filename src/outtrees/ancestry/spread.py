@@ -202,10 +202,12 @@ def children_by_date(
 def covariance(problem: Problem, lineage: Any, log_root: float) -> Array:
     """Return the inverse of minus the second derivatives of log-likelihood + log-prior (P, P)."""
     centre = problem.first_log_root(lineage)
-    return laplace_covariance(
-        lambda theta: problem.at_params(lineage, theta, centre)[1],
-        problem.params_of(lineage, log_root),
-    )
+
+    def with_slopes(theta: Array) -> tuple[float, Array]:
+        point, slopes = problem.at_params(lineage, theta, centre)
+        return point.value, slopes
+
+    return laplace_covariance(with_slopes, problem.params_of(lineage, log_root))
 
 
 def _parameters(posterior: Posterior, kernel: Transmission, dates: int, calendar: bool) -> Table:

@@ -13,7 +13,7 @@ nothing here knows a model.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,8 @@ from outtrees._common.types import Array
 
 TRUSTED = 0.7  # Pareto k up to which weights can be trusted (Vehtari and others, 2024)
 _STEP = 0.05  # of differences of slopes, some of which come from sums on a grid
+_SHORTER, _SHORTEST = 0.2, 1e-5  # factor of a step that falls too far, and the last step
+_MOST_FALL = 1.0  # nats within a step of differences: beyond, a log-density is no parabola
 _FREEDOM = 5.0  # of the proposal: its tails are longer than those of logits and logarithms
 _WIDER = 1.15  # than the covariance: a proposal too wide costs draws, one too narrow the answer
 _MOST_ROUNDS = 6  # beyond the two of every posterior, while weights cannot be trusted
@@ -43,7 +45,7 @@ class WeightedDraws:
     """
 
     params: Any  # (n, P)
-    weights: Any  # (n,), Pareto-smoothed, sum 1
+    weights: Any  # (n,), Pareto-smoothed, sum 1; if they are not trusted, levelled out
     log_evidence: float  # log ∫ p(θ) p(X | θ) dθ
     standard_error: float  # of log_evidence, first order
     effective_draws: float  # 1 / Σ weights²
@@ -56,21 +58,36 @@ class WeightedDraws:
         return not self.pareto_k > TRUSTED and enough
 
 
-def laplace_covariance(slopes: Callable[[Array], Array], mode: Array, widest: float = 2.0) -> Array:
+def laplace_covariance(
+    with_slopes: Callable[[Array], tuple[float, Array]], mode: Array, widest: float = 2.0
+) -> Array:
     """Return the inverse of minus the second derivatives of a log-density at its mode (P, P).
 
-    By differences of its slopes. A direction in which it is flat is as wide as `widest`.
+    By differences of its slopes, over steps so short that it falls by at most a nat. A direction in
+    which it is flat is as wide as `widest`.
 
     Examples
     --------
-    >>> laplace_covariance(lambda at: -at / np.array([0.25, 4.0]), np.zeros(2)).round(3)
+    >>> precision = np.array([4.0, 0.25])
+    >>> def normal(at):
+    ...     return float(-0.5 * precision @ at**2), -precision * at
+    >>> laplace_covariance(normal, np.zeros(2)).round(3)
     array([[0.25, 0.  ],
            [0.  , 4.  ]])
     """
     P = len(mode)
+    top = with_slopes(mode)[0]
     rows = []
-    for move in _STEP * np.eye(P):
-        rows.append((slopes(mode - move) - slopes(mode + move)) / (2 * _STEP))
+    for direction in np.eye(P):
+        step = _STEP
+        while True:
+            (low, below), (high, above) = (
+                with_slopes(mode + sign * step * direction) for sign in (-1, 1)
+            )
+            if top - min(low, high) <= _MOST_FALL or step <= _SHORTEST:
+                break
+            step *= _SHORTER
+        rows.append((below - above) / (2 * step))
     curvature = np.array(rows).reshape(P, P)
     values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
     return np.asarray((vectors / np.maximum(values, widest**-2)) @ vectors.T)
@@ -109,7 +126,8 @@ def integrate(
 ) -> WeightedDraws:
     """Return weighted draws of an unnormalised log-density of P ≥ 1 parameters.
 
-    n_draws in two rounds, and more rounds as long as the weights cannot be trusted. Draws are
+    n_draws in two rounds, and more rounds as long as the weights cannot be trusted. If they never
+    can, they are raised to a power that leaves a few of them for each parameter. Draws are
     scrambled Sobol points: their errors are below those of independent draws. `others` are further
     modes with their covariances; each gets a round of its own, and all weigh by their evidence.
 
@@ -138,8 +156,11 @@ def integrate(
         log_weights = np.array(values) - _log_mixture(proposals, params)
         found = weighted_draws(params, log_weights)
         rounds = len(proposals) - len(first)
-        if rounds >= 1 and (found.trusted or rounds == 1 + _MOST_ROUNDS):
+        if rounds >= 1 and found.trusted:
             return found
+        if rounds == 1 + _MOST_ROUNDS:  # better too wide than one draw that takes all the weight
+            least = _LEAST_FOR_EACH * params.shape[1]
+            return replace(found, weights=_tempered(log_weights, least))
         now = _adapted(now, first, params, log_weights)
 
 
@@ -259,8 +280,11 @@ def _tempered(log_weights: Array, least: float) -> Array:
     """Return weights (n,) to the largest power up to 1 that leaves so many of them effective."""
     least = min(least, 0.5 * len(log_weights))
 
+    possible = log_weights > -np.inf
+
     def to_power(power: float) -> Array:
-        logs = power * log_weights
+        logs = np.full(len(possible), -np.inf)
+        logs[possible] = power * log_weights[possible]
         return np.asarray(np.exp(logs - logsumexp(logs)))
 
     low, high = 0.0, 1.0

@@ -585,6 +585,14 @@ class Lineage:
         )
 
     @property
+    def columns_of_params(self) -> Index:
+        """The column that each of `params` belongs to, −1 of the weights of links (P,)."""
+        own = [[c] * len(self.kernels[c].params) for c in self.used]
+        links = [-1] * (self.generations - 1)
+        found = [*(c for part in own for c in part), *self._shared, *self._mixed, *links]
+        return np.array(found, dtype=np.intp)
+
+    @property
     def _share_params(self) -> Array:
         """The shares of outliers and of cells from anywhere that are learned, as logits."""
         outliers = [logit(self.outlier_shares[c]) for c in self._shared]
