@@ -11,16 +11,17 @@ from oracles.hidden_cells import enumerated
 from outtrees.datasets import make_out_tree
 from outtrees.imputation import HiddenFit, fit_hidden
 from outtrees.imputation.em import (
+    PairStatistics,
     draw_cloud,
     expected_cells,
     fit_cloud,
     from_codes,
     in_codes,
+    refit,
     start_hidden,
 )
 from outtrees.imputation.model import hidden_model
 from outtrees.imputation.sampler import HiddenSampler
-from outtrees.imputation.statistics import PairStatistics, refit
 from outtrees.inference.likelihood import log_likelihood, tree_distribution
 from outtrees.models import (
     CategoricalMutation,

@@ -6,7 +6,8 @@ from scipy.stats import chi2
 
 from oracles.hidden_cells import conditioned, joint_gaussian
 from outtrees.datasets import random_out_tree
-from outtrees.imputation.linear import LinearEdges, draw_cells
+from outtrees.imputation.model import LinearEdges
+from outtrees.imputation.sampler import draw_cells
 
 
 def setting(T=7, D=3, hidden=0.5, seed=0):

@@ -539,7 +539,7 @@ def test_delta_items(tmp_path):
     assert read_delta(tmp_path / "only", tmp_path / "chars") == table
     alone = read_delta(tmp_path / "only")
     assert alone["character 1"][0] == "1"
-    with pytest.raises(RecordsError, match="ITEM DESCRIPTIONS is expected"):
+    with pytest.raises(RecordsError, match=r"must have \*ITEM DESCRIPTIONS"):
         read_delta(tmp_path / "chars")
     (tmp_path / "bad").write_text("*ITEM DESCRIPTIONS\n# no values here")
     with pytest.raises(RecordsError, match="an item must be"):

@@ -27,13 +27,16 @@ FILES = {
         b"id,a\nx,1\n\xff,2\n",
         r"^x\.csv: byte 0xff at line 3 is not utf-8; pass the en",
     ),
-    "UTF-16": ("id,a\nx,1\n".encode("utf-16"), r"^x\.csv is UTF-16 text, .* encoding='utf-16'"),
+    "UTF-16": (
+        "id,a\nx,1\n".encode("utf-16"),
+        r"^x\.csv must be utf-8 text; got UTF-16.* encoding='utf-16'",
+    ),
     "NUL": (b"id,a\nx,1\ny,\x00\n", r"^x\.csv: NUL character at line 3"),
     "duplicate columns": (b"id,a,a\nx,1,2\n", r"^x\.csv: column name 'a' occurs 2 times; rename"),
     "nameless column": (b"id,,a\nx,1,2\n", r"^x\.csv: column 2 has no name; give it one"),
     "duplicate identities": (
         b"id,a\nx,1\ny,2\nx,3\ny,4\nz,5\nx,6\n",
-        r"^x\.csv: identities .* 2 occur more than once: 'x \(lines 2, 4, 7\)', 'y \(lines 3, 5\)'",
+        r"^x\.csv: identities must differ; got 2 .*: 'x \(lines 2, 4, 7\)', 'y \(lines 3, 5\)'",
     ),
     "empty identity": (
         b"id,a\nx,1\n,2\n",
@@ -51,20 +54,20 @@ FILES = {
         r"^x\.csv is a truncated gzip file",
     ),
     "gzip and more": (gzip.compress(b"id,a\nx,1\n") + b"more", r"^x\.csv is a gzip file followed"),
-    "empty FASTA name": (b">x\nAC\n> \nAC\n", r"^x\.csv line 3: a name is expected after '>'"),
+    "empty FASTA name": (b">x\nAC\n> \nAC\n", r"^x\.csv line 3: a name must follow '>'"),
     "FASTA without letters": (b">x\nAC\n>y\n>z\nAC", r"^x\.csv line 3: 'y' has no sequence; write"),
     "unequal FASTA": (
         b">x\nACG\n>y\nAC\n>z\nA-G",
-        r"^x\.csv line 3, record 'y': the sequence has 2 sites, but 3 are expected, as in x\.csv l",
+        r"^x\.csv line 3, record 'y': the sequence must have 3 sites, as in x\.csv line 1.*; got 2",
     ),
     "duplicate FASTA": (b">x\nAC\n>x\nAC\n", r"^x\.csv: identities .* 'x \(lines 1, 3\)'"),
     "broken NEXUS": (
         b"#NEXUS\nbegin data; dimensions ntax=2 nchar=2; matrix x 01 y 0",
-        r"^x\.csv is truncated: 'end;' is expected at its end",
+        r"^x\.csv is truncated: 'end;' must stand at its end",
     ),
     "NEXUS without characters": (
         b"#NEXUS\nbegin trees; end;",
-        r"^x\.csv has no characters; a DATA",
+        r"^x\.csv has no characters; it must have a DATA",
     ),
 }
 
@@ -96,8 +99,8 @@ CELLS = {
         r"row 2, column 'a': '2020-02-03' is not a number like the other dates",
     ),
     "group": ("", r"row 2, column 'a': every record must belong to a group"),
-    "sequence": ("123", r"row 2, column 'a': the sequence has 3 sites, but 1 are expected, as in"),
-    "place": ("x", r"row 0, column 'a'|a place is expected to have 2 or 3 coordinates"),
+    "sequence": ("123", r"row 2, column 'a': the sequence must have 1 sites, as in .*; got 3"),
+    "place": ("x", r"row 0, column 'a'|a place must have 2 or 3 coordinates"),
 }
 
 
@@ -123,15 +126,15 @@ TABLES = {
     "a cell that is an object": (
         {"a": [1, {}]},
         RecordsError,
-        "^row 1, column 'a': a number, text or date is expected, but the cell is a dict",
+        "^row 1, column 'a': a cell must be a number, text or date; got a dict",
     ),
     "a cell that is a list": (
         pd.DataFrame({"a": [[1], [2]]}),
         RecordsError,
-        "^row 0, column 'a': .* the cell is a list",
+        "^row 0, column 'a': .* got a list",
     ),
-    "text for a column": ({"a": "xyz"}, RecordsError, "'a' is expected to be a sequence of cells"),
-    "2-D column": ({"a": np.zeros((2, 2))}, RecordsError, r"'a' .* its shape is \(2, 2\)"),
+    "text for a column": ({"a": "xyz"}, RecordsError, "'a' must be a sequence of cells"),
+    "2-D column": ({"a": np.zeros((2, 2))}, RecordsError, r"'a' .* got shape \(2, 2\)"),
     "duplicate names": (
         pd.DataFrame([[1, 2]], columns=["a", "a"]),
         RecordsError,
@@ -140,7 +143,7 @@ TABLES = {
     "names that are no text": (
         pd.DataFrame([[1, 2]], columns=["a", 3]),
         RecordsError,
-        "names are expected to be text, but column 1 is called 3; rename it, for example to '3'",
+        "names must be text; got 3 for column 1. Rename it, for example to '3'",
     ),
 }
 
@@ -166,7 +169,7 @@ def test_refused_tables(name):
         ({"id": "a", "kinds": {"a": "date"}}, "asked to be both id and 'date'; choose one"),
         ({"places": {"home": ("a", "z")}}, "^the table has no column 'z'"),
         ({"sequences": {}}, "^sequences hold no sequence"),
-        ({"sequences": {"1": 3}}, "^the sequence of '1' is expected to be text, but it is a int"),
+        ({"sequences": {"1": 3}}, "^the sequence of '1' must be text; got int"),
     ],
 )
 def test_refused_options(options, message):

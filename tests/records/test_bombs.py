@@ -59,7 +59,9 @@ def test_parquet_cells_of_many_values_are_refused_unread(tmp_path, cell):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "x.parquet"
     parquet.write_table(arrow.table({"id": ["r", "s"], "a": [cell, cell]}), path)
-    with pytest.raises(RecordsError, match=r"^x\.parquet, column 'a': a number, text or date is"):
+    with pytest.raises(
+        RecordsError, match=r"^x\.parquet, column 'a': cells must be numbers, text or dates"
+    ):
         read_records(path)
 
 

@@ -38,14 +38,14 @@ def test_round_trip(tmp_path):
     ("text", "message"),
     [
         (",a,b\n", r"^m\.csv has no data rows"),
-        (",a,b\na,0,1\n", r"^m\.csv: a square matrix .* only in the first row: 'b'"),
+        (",a,b\na,0,1\n", r"^m\.csv: the first row .* only in the first row: 'b'"),
         (",a,b\na,0,1\nc,1,0\n", r"only in the first column: 'c'; only in the first row: 'b'"),
-        (",a,b\na,0,1\nb,1\n", r"^m\.csv line 3: 2 fields, but a name and 2 numbers are expected"),
-        (",a,b\na,0,x\nb,1,0\n", r"^m\.csv line 2, column 'b': a number or -inf is expected, but"),
-        (",a,b\na,0,\nb,1,0\n", r"^m\.csv line 2, column 'b': .* only the diagonal may be empty"),
-        (",a,b\na,0,nan\nb,1,0\n", r"^m\.csv line 2, column 'b': .* the cell is 'nan'"),
-        (",a,b\na,0,inf\nb,1,0\n", r"^m\.csv line 2, column 'b': .* the cell is 'inf'"),
-        (",a,a\na,0,1\na,1,0\n", r"^m\.csv: identities are expected to differ, .*lines 2, 3"),
+        (",a,b\na,0,1\nb,1\n", r"^m\.csv line 3: a row must be a name and 2 numbers; got 2 f"),
+        (",a,b\na,0,x\nb,1,0\n", r"^m\.csv line 2, column 'b': a cell must be a number or -inf"),
+        (",a,b\na,0,\nb,1,0\n", r"^m\.csv line 2, column 'b': .* Only the diagonal may be empty"),
+        (",a,b\na,0,nan\nb,1,0\n", r"^m\.csv line 2, column 'b': .* got 'nan'"),
+        (",a,b\na,0,inf\nb,1,0\n", r"^m\.csv line 2, column 'b': .* got 'inf'"),
+        (",a,a\na,0,1\na,1,0\n", r"^m\.csv: identities must differ; .*lines 2, 3"),
         # A million names and no numbers: refused before a million squared are asked for.
         (
             "," + ",".join(map(str, range(10**5))) + "\n" + "\n".join(map(str, range(10**5))),
@@ -65,5 +65,5 @@ def test_distances_that_were_not_measured(tmp_path):
     ids, matrix = read_matrix(path, unknown=True)
     assert ids == ("a", "b", "c")
     np.testing.assert_array_equal(matrix, [[0, 1, np.nan], [1, 0, np.nan], [2, 3, 0]])
-    with pytest.raises(RecordsError, match="only the diagonal may be empty"):
+    with pytest.raises(RecordsError, match="Only the diagonal may be empty"):
         read_matrix(path)

@@ -83,9 +83,9 @@ def test_places_asked_for():
         ),
         ({"x": [1, None], "y": [1, 2]}, {}, "row 1: the place 'x', 'y' is given in part; fill in"),
         ({"x": [1, "u"], "y": [1, 2]}, {"places": {"p": ("x", "y")}}, "row 1, column 'x': a coord"),
-        ({"s": ["1, 2", "3"]}, {"kinds": {"s": "place"}}, "row 1, column 's': 2 coordinates are"),
-        ({"s": ["1, 2, 3, 4"]}, {"kinds": {"s": "place"}}, "expected to have 2 or 3 coordinates"),
-        ({"s": [1, 2]}, {"kinds": {"s": "place"}}, "expected to have 2 or 3 coordinates, but 's'"),
+        ({"s": ["1, 2", "3"]}, {"kinds": {"s": "place"}}, "row 1, column 's': a place must have 2"),
+        ({"s": ["1, 2, 3, 4"]}, {"kinds": {"s": "place"}}, "must have 2 or 3 coordinates"),
+        ({"s": [1, 2]}, {"kinds": {"s": "place"}}, "must have 2 or 3 coordinates; got 1 from 's'"),
     ],
 )
 def test_refused_places(table, options, message):

@@ -291,7 +291,7 @@ def test_nexus_cut_anywhere_is_refused(tmp_path):
         if cut in whole and cut > 100:  # after a block of characters
             assert read_records(path).ids == ("A_1", "B c", "C")
         else:
-            with pytest.raises(RecordsError, match=r"is truncated: 'end;' is|has no characters"):
+            with pytest.raises(RecordsError, match=r"is truncated: 'end;' must|has no characters"):
                 read_records(path)
 
 
@@ -301,7 +301,7 @@ def test_nexus_cut_anywhere_is_refused(tmp_path):
         ("dimensions ntax=3", "dimens[ons ntax=3", "it ends within a block; close every comment"),
         ("C 2001\n", "", "1 taxa have no characters: 'C'; write"),
         ("ntax=3", "ntax=30", "ntax is 30, but there are 3 taxa|cannot be read"),
-        ("C 2001", "C 201", "cannot be read as NEXUS|has 3 characters, but 4 are expected"),
+        ("C 2001", "C 201", "cannot be read as NEXUS|must have 4 characters; got 3"),
         ("A_1 01?0", "A_1 09?0", "cannot be read as NEXUS: .*line 6"),
     ],
 )

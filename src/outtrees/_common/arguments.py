@@ -86,6 +86,27 @@ def check_edge_marginals(
     return weights
 
 
+def check_edges(child: ArrayLike, parent: ArrayLike, n_records: int, owner: str) -> None:
+    """Raise ValueError unless both ends are vectors of one length that hold records."""
+    ends = {"child": np.asarray(child), "parent": np.asarray(parent)}
+    if ends["child"].ndim != 1 or ends["child"].shape != ends["parent"].shape:
+        raise ValueError(
+            f"{owner} expects child and parent as vectors of one length; got shapes "
+            f"{ends['child'].shape} and {ends['parent'].shape}; give both ends of each edge."
+        )
+    for name, values in ends.items():
+        if len(values) and values.dtype.kind not in "iu":
+            raise ValueError(
+                f"{owner} expects row numbers in {name}; got {values.dtype}. Use integers."
+            )
+        outside = (values < 0) | (values >= n_records)
+        if outside.any():
+            raise ValueError(
+                f"{owner} expects rows 0 … {n_records - 1} in {name}; got "
+                f"{values[outside][0]}; X has {n_records} records."
+            )
+
+
 def check_option(owner: str, name: str, value: object, allowed: Iterable[object]) -> None:
     """Raise ArgumentError unless the value is one of those allowed."""
     allowed = list(allowed)

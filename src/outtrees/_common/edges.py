@@ -7,6 +7,7 @@ beyond the pairs stands in a class of its own that is an `EdgeList` too:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +18,8 @@ from scipy.sparse import csr_array
 from outtrees._common.types import Array
 
 Ints = NDArray[np.intp]
+# Cells of records that are gathered at once: 8 MB, which stays in the cache.
+_CELLS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +85,10 @@ class EdgeList:
         """Return the sum of each child's weights, (T,)."""
         total = np.bincount(self.child, weights=weight, minlength=self.n_records)
         return np.asarray(total, dtype=np.float64)
+
+
+def chunks(n_edges: int, width: int) -> Iterator[slice]:
+    """Yield slices of edges whose records, of `width` cells each, are gathered together."""
+    step = max(1, _CELLS_AT_ONCE // max(width, 1))
+    for low in range(0, n_edges, step):
+        yield slice(low, min(low + step, n_edges))

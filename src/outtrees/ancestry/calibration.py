@@ -136,9 +136,9 @@ def _check_limit(posterior: Posterior, known: Mapping[int, int], max_children: i
     for v, number in children.most_common(1):
         if number > max_children:
             raise RecordsError(
-                "no record is expected to have more children than ",
+                "no record may have more children than ",
                 Option("max_children", max_children),
-                f", but {posterior.records.ids[v]!r} is the known parent of {number}; correct the "
+                f"; got {posterior.records.ids[v]!r} as the known parent of {number}. Correct the "
                 "known parents or raise that number",
             )
 
@@ -150,8 +150,8 @@ def _check(posterior: Posterior, known: Mapping[int, int]) -> None:
     telling = [u for u in known if number[u] > 1]
     if len(telling) < FEWEST:
         raise RecordsError(
-            f"at least {FEWEST} known parents of records that could have had another are expected, "
-            f"but there are {len(telling)} (parents that were given to the fit do not count); give "
+            f"at least {FEWEST} known parents of records that could have had another must be "
+            f"given; got {len(telling)} (parents that were given to the fit do not count). Give "
             "more, or leave supports as they are"
         )
     T = len(ids)

@@ -142,7 +142,7 @@ def forbidden_pairs(
     pairs = []
     for pair in given or ():
         if isinstance(pair, str) or len(pair) != 2:
-            raise RecordsError(f"forbidden is expected to hold (child, parent) pairs; got {pair!r}")
+            raise RecordsError(f"forbidden must hold (child, parent) pairs; got {pair!r}")
         pairs.append((row_of(records, pair[0]), row_of(records, pair[1])))
     return pairs
 

@@ -278,8 +278,8 @@ def _recoded(new: Column, old: Column) -> Array:
     """
     if old.kind == "sequence" and new.values.shape[1] != old.values.shape[1]:
         raise RecordsError(
-            f"sequences of {old.values.shape[1]} sites are expected, but the new ones have "
-            f"{new.values.shape[1]}; align them with the old ones"
+            f"sequences must have {old.values.shape[1]} sites; got new ones of "
+            f"{new.values.shape[1]}. Align them with the old ones"
         )
     if old.levels is None or new.levels == old.levels:
         return new.values

@@ -305,8 +305,8 @@ class Populations(Mapping[str, tuple[Records, dict[str, Any]]]):
     def __init__(self, records: Records, known_parents: Any = None, forbidden: Any = None) -> None:
         if records.groups is None:
             raise RecordsError(
-                "records are expected to say to which population they belong, but they have no "
-                "groups; read them with ",
+                "records must say to which population they belong; got none with groups. Read them "
+                "with ",
                 Option("kinds", {"site": "group"}),
                 ", or give ",
                 Option("by", "site"),

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from outtrees._common.types import Array
-from outtrees.candidates.windows import Windows
-from outtrees.models.columns import Lineage, Waiting
+from outtrees.candidates.windows import Windows, waiting_of
+from outtrees.models.columns import Lineage
 from outtrees.models.columns.similar import similar_sequences
 from outtrees.models.quick import Gaps, Match, Metric, Sites
 
@@ -39,14 +39,13 @@ class Proposals:
         self._place = np.empty(len(windows.order), dtype=np.intp)
         self._place[windows.order] = np.arange(len(windows.order))
         self._n = n
-        wait, dates = 0.0, None
-        for kernel, cells in zip(lineage.kernels, values, strict=True):
-            if isinstance(kernel, Waiting):
-                chances = None if kernel.table is None else np.asarray(kernel.table, dtype=float)
-                wait = float(np.exp(kernel.log_mean))
-                if chances is not None:
-                    wait = float(np.arange(len(chances)) @ chances / chances.sum())
-                dates = cells
+        waiting, wait = waiting_of(lineage), 0.0
+        dates = None if lineage.dates is None else values[lineage.dates]
+        if waiting is not None and waiting.table is not None:
+            chances = np.asarray(waiting.table, dtype=float)
+            wait = float(np.arange(len(chances)) @ chances / chances.sum())
+        elif waiting is not None:
+            wait = float(np.exp(waiting.log_mean))
         self._by: list[Callable[[Index], Index]] = [self._in_time(dates, wait, None)]
         for kernel, cells in zip(lineage.kernels, values, strict=True):
             quick = kernel.quick(cells, 1, max(wait, 1e-9))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from outtrees._common.types import Array
 from outtrees.candidates.edges import Constraints
-from outtrees.candidates.windows import Windows
-from outtrees.models.columns import EdgeWeights, Lineage, Transmission, Waiting
+from outtrees.candidates.windows import Windows, waiting_of, without_early
+from outtrees.models.columns import EdgeWeights, Lineage, Transmission
 from outtrees.models.quick import Gaps, Match, Metric, Quick, Sites
 
 Index = NDArray[np.intp]
@@ -114,10 +114,9 @@ class Scanner:
     def __init__(self, weights: EdgeWeights, *, upper: bool = False) -> None:
         self.lineage = lineage = weights.lineage
         values = weights.values
-        elapsed = 1.0
-        for kernel in lineage.kernels:
-            if isinstance(kernel, Waiting) and kernel.table is None:
-                elapsed = float(np.exp(kernel.log_mean))
+        waiting, elapsed = waiting_of(lineage), 1.0
+        if waiting is not None and waiting.table is None:
+            elapsed = float(np.exp(waiting.log_mean))
         quick = [
             kernel.quick(cells, lineage.generations, elapsed)
             for kernel, cells in zip(lineage.kernels, values, strict=True)
@@ -165,11 +164,11 @@ class Scanner:
 
         far = _FAR if far is None else far
         T = len(given.groups)
-        waiting = next((k for k in self.lineage.kernels if isinstance(k, Waiting)), None)
+        waiting = waiting_of(self.lineage)
         rules = Rules(
             ties=waiting is not None and waiting.ties,
             strict=waiting is not None and waiting.strict,
-            early=waiting is None or waiting.table is None,
+            early=not without_early(self.lineage),
             forbidden=given.forbidden % T,
             forbidden_first=np.searchsorted(given.forbidden // T, np.arange(T + 1)),
         )

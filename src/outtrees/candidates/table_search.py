@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +19,9 @@ from outtrees.candidates.windows import (
     possible_among,
     possible_pairs,
     windows_of,
+    without_early,
 )
-from outtrees.models.columns import Contacts, EdgeWeights, Lineage, Waiting
+from outtrees.models.columns import Contacts, EdgeWeights, Lineage
 
 Index = NDArray[np.intp]
 
@@ -74,20 +75,26 @@ def _proposed(
 ) -> Listed:
     lineage, values = weights.lineage, weights.values
     proposals = Proposals(lineage, values, found, 4 * n)
-    children, parents = [_EMPTY], [_EMPTY]
     step = max(1, _PAIRS_AT_ONCE // (12 * n))
-    for low in range(0, len(sought), step):
-        proposed = proposals.pairs(sought[low : low + step])
-        child, parent = possible_among(lineage, values, given, *proposed)
-        score = weights.log_beta(child, parent)
-        kept = among_best(child, parent, score, n)
-        children.append(child[kept])
-        parents.append(parent[kept])
+    blocks = (sought[low : low + step] for low in range(0, len(sought), step))
+    proposed = (proposals.pairs(block) for block in blocks)
+    pairs = (possible_among(lineage, values, given, *some) for some in proposed)
     # All in the window count as possible: to decide would take as long as to examine them.
-    waiting = next((k for k in lineage.kernels if isinstance(k, Waiting)), None)
-    early = found.implausible if waiting is None or waiting.table is None else 0
+    early = 0 if without_early(lineage) else found.implausible
     possible = np.maximum((found.sizes + early)[sought] - 1, 0)
-    return Listed(np.concatenate(children), np.concatenate(parents), possible)
+    return Listed(*_best_of(weights, pairs, n), possible)
+
+
+def _best_of(
+    weights: EdgeWeights, pairs: Iterable[tuple[Index, Index]], n: int
+) -> tuple[Index, Index]:
+    """Return the n best parents of each child, by lists that hold all of some children's."""
+    best = [(_EMPTY, _EMPTY)]
+    for child, parent in pairs:
+        kept = among_best(child, parent, weights.log_beta(child, parent), n)
+        best.append((child[kept], parent[kept]))
+    children, parents = (np.concatenate(side) for side in zip(*best, strict=True))
+    return children, parents
 
 
 def _less_forbidden(possible: Index, sought: Index, found: Windows, given: Constraints) -> Index:
@@ -104,21 +111,19 @@ def _exactly(
     weights: EdgeWeights, given: Constraints, n: int, sought: Index, found: Windows
 ) -> Listed:
     lineage, values = weights.lineage, weights.values
-    waiting = next((k for k in lineage.kernels if isinstance(k, Waiting)), None)
-    bounded = waiting is not None and waiting.table is not None
     T = len(given.groups)
-    children, parents, possible = [_EMPTY], [_EMPTY], np.zeros(T, dtype=np.intp)
-    for block in found.blocks(sought, _PAIRS_AT_ONCE):
-        child, parent = possible_pairs(lineage, values, given, block, found)
-        possible += np.bincount(child, minlength=T)
-        score = weights.log_beta(child, parent)
-        kept = among_best(child, parent, score, n)
-        children.append(child[kept])
-        parents.append(parent[kept])
-    if not bounded:
+    possible = np.zeros(T, dtype=np.intp)
+
+    def pairs() -> Iterator[tuple[Index, Index]]:
+        for block in found.blocks(sought, _PAIRS_AT_ONCE):
+            child, parent = possible_pairs(lineage, values, given, block, found)
+            possible[:] += np.bincount(child, minlength=T)
+            yield child, parent
+
+    child, parent = _best_of(weights, pairs(), n)
+    if not without_early(lineage):
         possible += found.implausible
         possible[sought] = _less_forbidden(possible[sought], sought, found, given)
-    child, parent = np.concatenate(children), np.concatenate(parents)
     order = np.lexsort((parent, child))
     return Listed(child[order], parent[order], possible[sought])
 
@@ -185,10 +190,7 @@ def _met(weights: EdgeWeights, given: Constraints, n: int) -> tuple[Index, Index
             kept = given.known[child] == OPEN
             found.append(possible_among(lineage, values, given, child[kept], parent[kept]))
     child, parent = (np.concatenate(side) for side in zip(*found, strict=True))
-    if len(child):
-        kept = among_best(child, parent, weights.log_beta(child, parent), 4 * n)
-        child, parent = child[kept], parent[kept]
-    return child, parent
+    return _best_of(weights, [(child, parent)] if len(child) else [], 4 * n)
 
 
 class _TableLinks:
@@ -200,16 +202,14 @@ class _TableLinks:
 
     def __call__(self, child: Index, parent: Index, parts: Parts) -> tuple[Index, Index]:
         lineage, values = self._weights.lineage, self._weights.values
-        added = [(_EMPTY, _EMPTY)]
-        for block in self._windows.blocks(self._sought(parts), _PAIRS_AT_ONCE):
-            u, v = possible_pairs(lineage, values, self._given, block, self._windows)
-            outside = parts.part[u] != parts.part[v]
-            u, v = u[outside], v[outside]
-            score = self._weights.log_beta(u, v)
-            kept = among_best(u, v, score, self._n)
-            added.append((u[kept], v[kept]))
-        more_child, more_parent = (np.concatenate(side) for side in zip(*added, strict=True))
-        return more_child, more_parent
+
+        def outside() -> Iterator[tuple[Index, Index]]:
+            for block in self._windows.blocks(self._sought(parts), _PAIRS_AT_ONCE):
+                u, v = possible_pairs(lineage, values, self._given, block, self._windows)
+                other = parts.part[u] != parts.part[v]
+                yield u[other], v[other]
+
+        return _best_of(self._weights, outside(), self._n)
 
     def _sought(self, parts: Parts) -> Index:
         """Return the earliest few records of each closed part that does not hold the root.

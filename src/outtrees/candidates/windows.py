@@ -119,12 +119,21 @@ def windows_of(
     lineage: Lineage, values: Sequence[Array], given: Constraints, *, all_possible: bool = False
 ) -> Windows:
     """Return where each record's possible parents stand, by the lineage's waiting times."""
-    for kernel, cells in zip(lineage.kernels, values, strict=True):
-        if isinstance(kernel, Waiting):
-            return date_windows(
-                given.groups, kernel, cells, lineage.generations, all_possible=all_possible
-            )
-    return date_windows(given.groups)
+    dates = None if lineage.dates is None else values[lineage.dates]
+    waiting, K = waiting_of(lineage), lineage.generations
+    return date_windows(given.groups, waiting, dates, K, all_possible=all_possible)
+
+
+def waiting_of(lineage: Lineage) -> Waiting | None:
+    """Return the kernel of the dates, None if there are none."""
+    kernel = None if lineage.dates is None else lineage.kernels[lineage.dates]
+    return kernel if isinstance(kernel, Waiting) else None
+
+
+def without_early(lineage: Lineage) -> bool:
+    """Return whether parents before the windows are impossible, not only implausible."""
+    waiting = waiting_of(lineage)
+    return waiting is not None and waiting.table is not None
 
 
 def in_order(

@@ -669,9 +669,7 @@ def _chosen(
     listed = np.asarray(categorical)
     if listed.dtype == bool:
         if listed.shape != (D,):
-            raise ValueError(
-                f"categorical as a mask is expected to have {D} entries, but has {listed.size}."
-            )
+            raise ValueError(f"categorical as a mask must have {D} entries; got {listed.size}.")
         return [int(d) for d in np.flatnonzero(listed)]
     return sorted({_position(item, names, D) for item in categorical})
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from outtrees._common.edges import chunks
 from outtrees._common.types import Array
 from outtrees.imputation.model import HiddenModel
-from outtrees.models.edges import chunks
 
 
 class LeafCells(NamedTuple):

@@ -12,12 +12,45 @@ from scipy.special import logsumexp
 
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
-from outtrees.imputation.linear import LinearEdges
 from outtrees.models import ColumnMutation, MixtureMutation, ProductMutation
 from outtrees.models.base import Mutation
-from outtrees.models.covariance import log_normal
+from outtrees.models.covariance import cholesky, inverse, log_normal
 
 Blocks = list[tuple[Any, list[int]]]  # mutations with parameters, and their columns
+
+
+@dataclass(frozen=True)
+class LinearEdges:
+    """K kinds of links: child = transition · parent + offset + N(0, cov).
+
+    A root is a link of a kind whose transition is zero: offset and cov are then the mean and
+    covariance of the root.
+    """
+
+    transition: Array  # (K, D, D) [child, parent]
+    offset: Array  # (K, D)
+    cov: Array  # (K, D, D)
+
+    @cached_property
+    def precision(self) -> Array:
+        """Inverses of the covariances, (K, D, D)."""
+        return np.array([inverse(cov) for cov in self.cov]).reshape(self.cov.shape)
+
+    @cached_property
+    def pulled(self) -> Array:
+        """Precision times transition, (K, D, D)."""
+        return self.precision @ self.transition
+
+    @cached_property
+    def pulled_back(self) -> Array:
+        """What a child says of its parent's precision: Aᵀ P A, (K, D, D)."""
+        return np.swapaxes(self.transition, 1, 2) @ self.pulled
+
+    @cached_property
+    def log_precision(self) -> Array:
+        """Log determinants of the precisions, (K,)."""
+        factors = [cholesky(cov, "mutation_cov") for cov in self.cov]
+        return np.array([-2.0 * np.log(np.diag(factor)).sum() for factor in factors])
 
 
 @dataclass(frozen=True)

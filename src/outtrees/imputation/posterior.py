@@ -12,14 +12,15 @@ from outtrees._common.types import Array
 from outtrees.imputation.em import (
     HiddenFit,
     OnStep,
+    PairStatistics,
     draw_cloud,
     expected_cells,
     is_cloud,
+    refit,
     uncorrelated,
 )
 from outtrees.imputation.model import hidden_model
 from outtrees.imputation.sampler import Beliefs, HiddenSampler
-from outtrees.imputation.statistics import PairStatistics, refit
 from outtrees.inference.chains import Chains, alternate
 from outtrees.models.covariance import InverseWishart
 from outtrees.trees.weights import Ints

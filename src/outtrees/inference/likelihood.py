@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from outtrees._common.arguments import check_count
+from outtrees._common.arguments import check_count, check_edges
+from outtrees._common.edges import chunks
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
-from outtrees.models.edges import check_edges, chunks
 from outtrees.trees import OutTreeDistribution
 
 

@@ -51,7 +51,7 @@ CLASSES: dict[str, str] = {
     "HiddenFit": "outtrees.imputation.em",
     "HiddenModel": "outtrees.imputation.model",
     "HiddenPosterior": "outtrees.imputation.posterior",
-    "LinearEdges": "outtrees.imputation.linear",
+    "LinearEdges": "outtrees.imputation.model",
     "Table": "outtrees.imputation.stack",
     "OutTreeImputer": "outtrees.imputation.imputer",
     # Who came from whom

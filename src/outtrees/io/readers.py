@@ -67,8 +67,8 @@ def read_ctc(path: str | os.PathLike[str]) -> Table:
         found = _TRACK.fullmatch(line)
         if found is None:
             raise RecordsError(
-                f"{shown(path)} line {number}: four whole numbers are expected (label, begin, end, "
-                f"parent); got '{shown(line)}'"
+                f"{shown(path)} line {number}: a line must be four whole numbers (label, begin, "
+                f"end, parent); got '{shown(line)}'. Correct it"
             )
         rows.append(tuple(map(int, found.groups())))
     labels = {row[0] for row in rows}
@@ -251,7 +251,7 @@ def read_delta(items: str | os.PathLike[str], *others: str | os.PathLike[str]) -
     for path in (*others, items):
         directives.update(_directives(_text(path)))
     if "ITE DES" not in directives:
-        raise RecordsError(f"{shown(items)}: *ITEM DESCRIPTIONS is expected, and is not there")
+        raise RecordsError(f"{shown(items)} must have *ITEM DESCRIPTIONS; name the file of items")
     characters = _characters(directives.get("CHA LIS", ""))
     types = _numbered(directives.get("CHA TYP", ""))
     implicit = _numbered(directives.get("IMP VAL", ""))

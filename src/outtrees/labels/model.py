@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees._common.arguments import check_number
+from outtrees._common.edges import chunks
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.inference.messages import States, pass_messages
 from outtrees.models.category import frequencies, sticky_matrix
-from outtrees.models.edges import chunks
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.sparse.fronts import Plan
 from outtrees.trees.weights import Ints

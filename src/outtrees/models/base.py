@@ -16,13 +16,12 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.sparse import coo_array, issparse
 
-from outtrees._common.arguments import check_edge_marginals, check_records
+from outtrees._common.arguments import check_edge_marginals, check_edges, check_records
 from outtrees._common.edges import EdgeList, Ints
 from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.covariance import log_gaussian_by_class
-from outtrees.models.edges import check_edges
 
 
 class Change(ABC):

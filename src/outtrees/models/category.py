@@ -20,12 +20,11 @@ from scipy.optimize import brentq
 from scipy.special import digamma, expit, gammaln, logit, logsumexp, softmax, xlogy
 
 from outtrees._common.arguments import check_number, check_option
-from outtrees._common.edges import Ints
+from outtrees._common.edges import Ints, chunks
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
 from outtrees.models.column import CellPairs, Index, ShareKernel
 from outtrees.models.count import SHARES, log_dot
-from outtrees.models.edges import chunks
 from outtrees.models.posterior import Posterior
 from outtrees.models.quick import Match
 

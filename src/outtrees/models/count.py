@@ -10,11 +10,10 @@ from scipy.special import digamma, gammaln, logsumexp, xlogy
 from scipy.stats import nbinom
 
 from outtrees._common.arguments import check_number
-from outtrees._common.edges import Ints
+from outtrees._common.edges import Ints, chunks
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
 from outtrees.models.column import ShareKernel
-from outtrees.models.edges import chunks
 from outtrees.models.posterior import Posterior
 from outtrees.models.quick import Metric, normal_constant
 

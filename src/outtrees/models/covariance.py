@@ -9,9 +9,8 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.spatial.distance import cdist
 from scipy.special import digamma, gammaln, multigammaln
 
-from outtrees._common.edges import Ints
+from outtrees._common.edges import Ints, chunks
 from outtrees._common.types import Array
-from outtrees.models.edges import chunks
 
 COVARIANCES = ("full", "diag", "spherical")
 

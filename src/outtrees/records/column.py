@@ -91,8 +91,8 @@ class Column:
             )
         if self.uncertainty is not None and np.shape(self.uncertainty) != (len(values),):
             raise ValueError(
-                f"uncertainty of column {self.name!r} is expected in shape ({len(values)},), but "
-                f"got {np.shape(self.uncertainty)}"
+                f"uncertainty of column {self.name!r} must have shape ({len(values)},); got "
+                f"{np.shape(self.uncertainty)}"
             )
         if self.end_values is not None and np.shape(self.end_values) != values.shape:
             raise ValueError(

@@ -56,7 +56,7 @@ class Source:
         wide = codec.startswith(("utf-16", "utf-32"))
         if data[:2] in (b"\xff\xfe", b"\xfe\xff") and not wide:
             raise RecordsError(
-                f"{self.name} is UTF-16 text, but {encoding} is expected; pass ",
+                f"{self.name} must be {encoding} text; got UTF-16. Pass ",
                 Option("encoding", "utf-16"),
                 file=self.name,
             )

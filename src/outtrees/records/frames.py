@@ -75,9 +75,8 @@ def _check_types(source: Source, schema: Any) -> list[str]:
         )
         if any(holds(kind) for holds in packs):
             raise RecordsError(
-                f"{source.name}, column {quoted(field.name)}: a number, text or date is expected, "
-                f"but its cells are of type {shown(field.type)}; drop the column or turn it into "
-                "text",
+                f"{source.name}, column {quoted(field.name)}: cells must be numbers, text or "
+                f"dates; got type {shown(field.type)}. Drop the column or turn it into text",
                 file=source.name,
                 column=field.name,
             )
@@ -236,20 +235,20 @@ def cell_text(value: Any, column: str, row: int) -> str:
     if isinstance(value, Decimal):
         return "" if value.is_nan() else str(value)
     raise RecordsError(
-        f"row {row}, column {quoted(column)}: a number, text or date is expected, but the cell is "
-        f"a {type(value).__name__}; drop the column or turn it into text"
+        f"row {row}, column {quoted(column)}: a cell must be a number, text or date; got a "
+        f"{type(value).__name__}. Drop the column or turn it into text"
     )
 
 
 def _as_list(values: Any, name: str) -> list[Any]:
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
         raise RecordsError(
-            f"column {quoted(name)} is expected to be a sequence of cells, but it is a "
-            f"{type(values).__name__}"
+            f"column {quoted(name)} must be a sequence of cells; got a {type(values).__name__}. "
+            "Give a list"
         )
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise RecordsError(
-            f"column {quoted(name)} is expected to have one cell for each record, but its shape "
-            f"is {values.shape}; give each of its columns a name"
+            f"column {quoted(name)} must have one cell for each record; got shape "
+            f"{values.shape}. Give each of its columns a name"
         )
     return list(values)

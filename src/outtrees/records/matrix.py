@@ -78,8 +78,8 @@ def read_matrix(
     for row, line in zip(rows, lines, strict=True):  # before T² numbers are asked for
         if len(row) != T + 1:
             raise RecordsError(
-                f"{source.name} line {line}: {len(row)} fields, but a name and {T} numbers are "
-                "expected"
+                f"{source.name} line {line}: a row must be a name and {T} numbers; got {len(row)} "
+                "fields. Correct that line"
             )
     matrix = np.empty((T, T))
     for u, (row, line) in enumerate(zip(rows, lines, strict=True)):
@@ -130,8 +130,8 @@ def _row(
             numbers[v] = np.nan
         elif cell or across[v] != name:
             raise RecordsError(
-                f"{title} line {line}, column {quoted(across[v])}: a number or -inf is expected, "
-                f"but the cell is {quoted(cell)}; only the diagonal may be empty"
+                f"{title} line {line}, column {quoted(across[v])}: a cell must be a number or "
+                f"-inf; got {quoted(cell)}. Only the diagonal may be empty"
             )
     return numbers
 
@@ -146,6 +146,6 @@ def _refuse_names(title: str, down: list[str], across: list[str]) -> None:
     if only_across:
         parts.append(f"only in the first row: {first_ten(only_across)}")
     raise RecordsError(
-        f"{title}: a square matrix with the same names in the first row and column is expected, "
-        f"but {'; '.join(parts)}"
+        f"{title}: the first row and the first column must hold the same names; got "
+        f"{'; '.join(parts)}. Name the same records in both"
     )

@@ -73,7 +73,7 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
     text = source.text(encoding)
     bare = _without_comments(text)
     if not re.search(r"\bend(block)?\s*;\s*$", bare, re.IGNORECASE):
-        raise RecordsError(f"{source.name} is truncated: 'end;' is expected at its end")
+        raise RecordsError(f"{source.name} is truncated: 'end;' must stand at its end")
     try:
         data = _read(dendropy, text)
     except _EndlessError:
@@ -90,7 +90,7 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
     matrices = [matrix for matrix in data.char_matrices if len(matrix)]
     if not matrices:
         raise RecordsError(
-            f"{source.name} has no characters; a DATA or CHARACTERS block is expected"
+            f"{source.name} has no characters; it must have a DATA or CHARACTERS block"
         )
     taxa = [taxon.label for taxon in matrices[0]]
     _check_taxa(source, taxa, [taxon.label for taxon in matrices[0].taxon_namespace], bare)
@@ -99,8 +99,8 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
     for matrix in matrices:
         if {taxon.label for taxon in matrix} != set(taxa) or len(matrix) != len(taxa):
             raise RecordsError(
-                f"{source.name}: all character blocks are expected to hold the same taxa; write "
-                "the missing ones with '?' for every character"
+                f"{source.name}: all character blocks must hold the same taxa; write the missing "
+                "ones with '?' for every character"
             )
         columns += _columns(source, matrix, taxa, len(columns), labels)
     return taxa, columns
@@ -246,8 +246,8 @@ def _columns(
     short = next((taxon for taxon in taxa if len(rows[taxon]) != n), None)
     if short is not None:
         raise RecordsError(
-            f"{source.name}: taxon {quoted(short)} has {len(rows[short])} characters, but {n} are "
-            "expected; fill it up with '?'"
+            f"{source.name}: taxon {quoted(short)} must have {n} characters; got "
+            f"{len(rows[short])}. Fill it up with '?'"
         )
     columns = []
     taken: set[str] = set()

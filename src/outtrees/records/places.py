@@ -237,8 +237,9 @@ def _coordinates(
         columns = _split(table, names[0], columns[names[0]], missing)
     if not 2 <= len(columns) <= 3:
         raise RecordsError(
-            f"a place is expected to have 2 or 3 coordinates, but {', '.join(map(quoted, names))} "
-            f"give {len(columns)}; list them in places=, for example {{'home': ('x', 'y')}}"
+            f"a place must have 2 or 3 coordinates; got {len(columns)} from "
+            f"{', '.join(map(quoted, names))}. List them in places=, for example "
+            "{'home': ('x', 'y')}"
         )
     T = len(table)
     known: list[int] | None = None
@@ -250,8 +251,8 @@ def _coordinates(
             raise table.error(
                 bad,
                 name,
-                f"a coordinate is expected, but the cell is "
-                f"{quoted(cells[bad])}; write a number, or leave the cell empty",
+                f"a coordinate must be a number; got {quoted(cells[bad])}. Correct it, or leave "
+                "the cell empty",
             )
         if known is not None and present != known:
             row = min(set(present) ^ set(known))
@@ -298,8 +299,8 @@ def _split(
             raise table.error(
                 row,
                 name,
-                f"{size} coordinates are expected as in the first cell, "
-                f"but it is {quoted(cells[row])}; write for example 3.5, 7",
+                f"a place must have {size} coordinates as in the first cell; got "
+                f"{quoted(cells[row])}. Write for example 3.5, 7",
             )
     return {
         f"{name} {axis}": [part[d] if len(part) == size else "" for part in parts]

@@ -386,8 +386,8 @@ def _read_sequences(
     for name, text in zip(names, sequences.values(), strict=True):
         if not isinstance(text, str):
             raise RecordsError(
-                f"the sequence of '{shown(name)}' is expected to be text, but it is a "
-                f"{type(text).__name__}"
+                f"the sequence of '{shown(name)}' must be text; got {type(text).__name__}. Write "
+                "its letters"
             )
         texts.append("".join(text.split()))
     if not names:

@@ -82,8 +82,8 @@ def align(
         row, other = rows[wrong[0]], rows[int(np.flatnonzero(lengths == usual)[0])]
         more = f" ({len(wrong)} records in all differ)" if len(wrong) > 1 else ""
         raise RecordsError(
-            f"{where(row)}: the sequence has {lengths[wrong[0]]} sites, but {usual} are expected, "
-            f"as in {where(other)}{more}; align the sequences"
+            f"{where(row)}: the sequence must have {usual} sites, as in {where(other)}; got "
+            f"{lengths[wrong[0]]}{more}. Align the sequences"
         )
     # Sixteen times the letters: as code points, as codes, and while one becomes the other.
     needed = 16 * usual * len(sequences)
@@ -172,13 +172,15 @@ def read_fasta(source: Source, encoding: str = "utf-8") -> Named:
             lines.append(number)
             parts.append([])
             if not names[-1]:
-                raise RecordsError(f"{source.name} line {number}: a name is expected after '>'")
+                raise RecordsError(
+                    f"{source.name} line {number}: a name must follow '>'; got none. Write one"
+                )
         elif not line.strip() or line.startswith(";"):  # old comments
             continue
         elif not names:
             raise RecordsError(
-                f"{source.name} line {number}: a line that begins with '>' and a name is expected "
-                f"first, but it is {quoted(line)}"
+                f"{source.name} line {number}: '>' and a name must come first; got "
+                f"{quoted(line)}. Write the name of the sequence above it"
             )
         else:
             parts[-1].append("".join(line.split()))
@@ -213,6 +215,6 @@ def check_unique(
         some = ", ".join(map(str, where[:5])) + (", …" if len(where) > 5 else "")
         listed.append(f"{shown(name, 30)} ({word}s {some})")
     raise RecordsError(
-        f"{title}: identities are expected to differ, but {len(twice)} occur more than once: "
+        f"{title}: identities must differ; got {len(twice)} that occur more than once: "
         f"{first_ten(listed)}; {remedy}"
     )

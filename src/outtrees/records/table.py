@@ -173,8 +173,8 @@ def check_names(names: Sequence[Any], title: str) -> None:
     for position, name in enumerate(names):
         if not isinstance(name, str):
             raise RecordsError(
-                f"{title}: column names are expected to be text, but column {position} is called "
-                f"{shown(repr(name))}; rename it, for example to {str(name)!r}"
+                f"{title}: column names must be text; got {shown(repr(name))} for column "
+                f"{position}. Rename it, for example to {str(name)!r}"
             )
         if name == "":
             raise RecordsError(f"{title}: column {position + 1} has no name; give it one")

@@ -11,11 +11,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from outtrees._common.edges import chunks
 from outtrees._common.types import Array
 from outtrees.models.column import ColumnKernel, Index, Quantity, logit, share_of
 from outtrees.models.columns.matrices import GivenWeights
 from outtrees.models.columns.waiting import Waiting
-from outtrees.models.edges import chunks
 from outtrees.models.priors import LogitBeta, Prior, log_dirichlet
 
 # What an edge needs for a while, for each column and number of links.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.edges import chunks
 from outtrees._common.types import Array
 from outtrees.models.column import (
     ColumnKernel,
@@ -21,7 +22,6 @@ from outtrees.models.column import (
 )
 from outtrees.models.columns.similar import MISSING
 from outtrees.models.columns.unknown_sites import UnknownSites
-from outtrees.models.edges import chunks
 from outtrees.models.priors import LogitBeta, Normal, Prior
 from outtrees.models.quick import Sites
 
