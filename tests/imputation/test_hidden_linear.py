@@ -81,5 +81,5 @@ def test_a_forest_is_its_trees_and_a_cycle_is_refused():
     alone = draw_cells(parents, X, edges, kinds, 0)
     np.testing.assert_allclose(found.mean, np.vstack([alone.mean, alone.mean]), rtol=1e-12)
     np.testing.assert_allclose(found.log_z, 2 * alone.log_z, rtol=1e-12)
-    with pytest.raises(ValueError, match="2 of 3 records are on or below a cycle"):
+    with pytest.raises(ValueError, match="2 of 3 records on or below a cycle"):
         draw_cells([-1, 2, 1], X[:3], edges, [2, 0, 0], 0)

@@ -228,7 +228,7 @@ def test_a_mutation_of_ones_own():
         ({"mutation": "categorical"}, "takes only categorical columns, but 0 of 3"),
         ({"categorical": ["x"]}, "categorical names the column 'x'"),
         ({"categorical": [3]}, "categorical names column 3, but there are 3 columns"),
-        ({"categorical": [True, False]}, "expected to have 3 entries, but has 2"),
+        ({"categorical": [True, False]}, "must have 3 entries; got 2"),
         ({"n_draws": 1}, "'n_draws' parameter of OutTreeImputer must be an int in the range"),
         ({"mutation": "poisson"}, "'mutation' parameter of OutTreeImputer"),
     ],
