@@ -8,6 +8,8 @@ import pytest
 from outtrees import OutTreeClassifier, OutTreeDensity, OutTreeImputer, RecordsError, load, save
 from outtrees.inference.frames import coded_frame
 from outtrees.models import CategoricalMutation, GaussianMutation, ProductMutation, make_mutation
+from outtrees.models.column import ColumnMutation
+from outtrees.models.normal import Reversion
 
 
 def frame(n=30, seed=0):
@@ -145,3 +147,43 @@ def test_imputer_fills_dates_in_with_dates():
     kept = [row for row in range(30) if row != 4]
     assert [pd.Timestamp(filled[row, 1]) for row in kept] == table["when"][kept].tolist()
     assert pd.Timestamp(imputer.sample(1, random_state=0)[0, 4, 1]).year == 2020
+
+
+def test_labels_beside_missing_numbers_are_those_of_columns_that_change_alone():
+    table = frame(24)
+    table.loc[[2, 5], "x"] = np.nan
+    table.loc[7, "when"] = pd.NaT
+    known = np.where(np.arange(24) % 2, table["ward"] == "N", -1)
+    settings = {"stickiness": 0.8, "sharpness": 1.0, "n_draws": 20, "random_state": 0}
+    alone = [(ColumnMutation(Reversion()), [d]) for d in (0, 2)]
+    product = ProductMutation([*alone, (CategoricalMutation(), [1, 3, 4])])
+    expected = OutTreeClassifier(product, **settings).fit(by_hand(table), known)
+    found = OutTreeClassifier(**settings).fit(table, known)
+    np.testing.assert_array_equal(found.label_distributions_, expected.label_distributions_)
+    new = frame(24).assign(x=np.nan)
+    np.testing.assert_array_equal(found.predict_proba(new), expected.predict_proba(by_hand(new)))
+    whole = OutTreeClassifier(**settings).fit(frame(24), known)
+    with pytest.raises(RecordsError, match=r"column 'x' has no value in row 0 .* fit to a table"):
+        whole.predict(new)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_imputer_keeps_the_types_of_columns(library):
+    table = frame()
+    table["age"] = pd.array(np.arange(30) % 7 * 10, dtype="Int64")
+    table["sick"] = table["sick"].astype("boolean")
+    table["ward"] = table["ward"].astype("category")
+    whole = table if library == "pandas" else pl.from_pandas(table)
+    imputer = OutTreeImputer("gaussian", max_iter=3, random_state=0).set_output(transform=library)
+    gaps = table.copy()
+    for row, name in enumerate(["ward", "sick", "when", "street", "x"]):
+        gaps.loc[row, name] = None
+    filled = imputer.fit_transform(gaps if library == "pandas" else pl.from_pandas(gaps))
+    assert list(filled.dtypes) == list(whole.dtypes)
+    kept = filled[10:]
+    assert kept.equals(whole[10:])
+    gaps.loc[7, "age"] = pd.NA  # a mean is no whole number
+    filled = imputer.fit_transform(gaps if library == "pandas" else pl.from_pandas(gaps))
+    assert str(filled["age"].dtype).lower() == "float64"
+    assert not np.isnan(filled["age"].to_numpy()).any()
+    assert isinstance(imputer.set_output(transform="default").transform(gaps), np.ndarray)

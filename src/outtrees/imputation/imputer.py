@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
+from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -34,7 +35,13 @@ from outtrees.imputation.stack import (
     stack_cells,
     weighed_moments,
 )
-from outtrees.inference.frames import as_they_came, dates_as_days, truth_columns
+from outtrees.inference.frames import (
+    as_they_came,
+    dates_as_days,
+    is_missing,
+    like_frame,
+    truth_columns,
+)
 from outtrees.inference.validation import cells_of_columns, check_params, check_records
 from outtrees.models import (
     CategoricalMutation,
@@ -265,7 +272,9 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, D)
-            The same without missing cells; objects if there is text or a date.
+            The same without missing cells; objects if there is text or a date. After
+            ``set_output(transform="pandas")`` (or "polars") a data frame, with the types of the
+            columns of X if X is one of the same library.
         """
         check_is_fitted(self, "weights_")
         cells, _ = read_cells(self, dates_as_days(X)[0], reset=False)
@@ -283,7 +292,14 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             filled[new] = self._leaves(table[new])
         result = self._columns.cells(filled)
         # Standardising and back would round: cells that were there are returned as they came.
-        return self._as_they_came(np.where(hidden, result, cells))
+        result = self._as_they_came(np.where(hidden, result, cells))
+        return like_frame(X, result) if self._returns_frames_like(X) else result
+
+    def _returns_frames_like(self, X: Any) -> bool:
+        """Return whether `set_output` asks for data frames of the library that X is of."""
+        asked = getattr(self, "_sklearn_output_config", {}).get("transform")
+        asked = asked or get_config()["transform_output"]
+        return type(X).__module__.partition(".")[0] == asked and type(X).__name__ == "DataFrame"
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:
         """Fit, and return the records with missing cells filled in, (T, D).
@@ -508,10 +524,10 @@ def read_cells(
     table = np.empty((len(X), len(text)), dtype=object)
     for d, (name, column) in enumerate(cells_of_columns(X)):
         if text[d]:
-            table[:, d] = [None if _is_missing(cell) else cell for cell in column]
+            table[:, d] = [None if is_missing(cell) else cell for cell in column]
             continue
         cells = check_array(
-            np.asarray(column, dtype=object)[:, None],
+            np.array([np.nan if is_missing(cell) else cell for cell in column], object)[:, None],
             dtype=np.float64,
             ensure_all_finite="allow-nan",
             input_name=f"column {name!r}",
@@ -538,11 +554,6 @@ def _holds_text(column: NDArray[Any]) -> bool:
     if column.dtype.kind not in _TEXT:
         return False
     return any(isinstance(cell, (str, bytes)) for cell in column)
-
-
-def _is_missing(cell: Any) -> bool:
-    """None, NaN, and pandas' NA, which is neither equal nor unequal to itself."""
-    return cell is None or type(cell).__name__ == "NAType" or cell != cell
 
 
 @dataclass(frozen=True)
@@ -585,7 +596,7 @@ class Columns:
                 continue
             place = {level: code for code, level in enumerate(levels.tolist())}
             for row, cell in enumerate(cells[:, d].tolist()):
-                if _is_missing(cell):
+                if is_missing(cell):
                     result[row, d] = np.nan
                 elif cell in place:
                     result[row, d] = place[cell]
@@ -621,7 +632,7 @@ def learn_columns(
     """
     D = cells.shape[1]
     shown = [repr(d if names is None else str(names[d])) for d in range(D)]
-    missing = np.array([[_is_missing(cell) for cell in row] for row in cells.tolist()])
+    missing = np.array([[is_missing(cell) for cell in row] for row in cells.tolist()])
     empty = np.flatnonzero(missing.all(axis=0))
     if len(empty):
         raise ValueError(
@@ -631,7 +642,7 @@ def learn_columns(
     chosen = _chosen(categorical, text, X, names, D)
     levels = []
     for d in chosen:
-        present = [cell for cell in cells[:, d].tolist() if not _is_missing(cell)]
+        present = [cell for cell in cells[:, d].tolist() if not is_missing(cell)]
         kinds = {isinstance(cell, (str, bytes)) for cell in present}
         if len(kinds) > 1:
             raise ValueError(f"column {shown[d]} holds text and numbers; make it one or the other.")

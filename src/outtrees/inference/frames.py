@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from outtrees._common.types import Array
 from outtrees.errors import RecordsError
 from outtrees.models import CategoricalMutation, Mutation, ProductMutation, make_mutation
+from outtrees.models.column import ColumnMutation
+from outtrees.models.normal import Reversion
 from outtrees.records.dates import read_dates
 from outtrees.records.kinds import infer_kind
 from outtrees.records.table import Table
@@ -116,7 +118,7 @@ def dates_as_days(X: Any) -> tuple[Any, list[int]]:
     for name, is_date in zip(frame.columns, dated, strict=True):
         if is_date:
             cells = frame[name].to_list()
-            days = _days(name, cells, [_is_missing(cell) for cell in cells])
+            days = _days(name, cells, [is_missing(cell) for cell in cells])
             if hasattr(X, "iloc"):
                 changed[name] = days
             else:
@@ -154,17 +156,54 @@ def as_they_came(
     return result
 
 
-def suited_mutation(estimator: Any, mutation: str | Mutation, numbers: str | None = None) -> Any:
+def like_frame(X: Any, cells: NDArray[Any]) -> Any:
+    """Return cells (n, D) as a data frame with the types of the columns of X.
+
+    Numbers with a fraction in a column of whole numbers make it one of floats.
+    """
+    columns = {}
+    for d, name in enumerate(X.columns):
+        dtype, values = X[name].dtype, cells[:, d]
+        is_whole = dtype.kind in "iu" if hasattr(dtype, "kind") else dtype.is_integer()
+        if is_whole:
+            values = values.astype(np.float64)
+        keeps = not is_whole or bool((values == np.round(values)).all())
+        if hasattr(X, "iloc"):
+            column = type(X[name])(values.tolist(), index=X.index)
+            columns[name] = column.astype(dtype) if keeps else column
+        else:
+            column = type(X[name])(name, values.tolist())
+            columns[name] = column.cast(dtype) if keeps else column
+    return type(X)(columns)
+
+
+def suited_mutation(
+    estimator: Any, mutation: str | Mutation, numbers: str | None = None, *, gaps: bool = False
+) -> Any:
     """Return the mutation for the columns of the estimator: `mutation` unless some are categories.
 
     A mutation by its name then changes the numbers, or `numbers` does if given, and the categories
-    change by tables of their own.
+    change by tables of their own. With `gaps`, some numbers are missing: each column of numbers
+    changes by itself (`Reversion`), so that these can be integrated out pair by pair.
     """
     columns: TableColumns | None = getattr(estimator, "table_columns_", None)
     if columns is None or isinstance(mutation, Mutation) or mutation == "categorical":
         return mutation
     levels = [column["levels"] for column in columns.values()]
+    discrete = [d for d, names in enumerate(levels) if names is not None]
+    if gaps and discrete:
+        alone = [
+            (ColumnMutation(Reversion()), [d]) for d, names in enumerate(levels) if names is None
+        ]
+        return ProductMutation([*alone, (CategoricalMutation(), discrete)])
     return by_kinds(levels, numbers or mutation, otherwise=mutation)
+
+
+def missing_numbers(estimator: Any, X: Array) -> bool:
+    """Return whether a number is missing in a data frame that also has categories."""
+    columns = list(getattr(estimator, "table_columns_", {}).values())
+    numbers = [d for d, column in enumerate(columns) if column["levels"] is None]
+    return 0 < len(numbers) < len(columns) and bool(np.isnan(X[:, numbers]).any())
 
 
 def by_kinds(
@@ -232,7 +271,7 @@ def _kind(frame: Any, name: str) -> str:
         return "categorical"
     if dtype in (nw.Datetime, nw.Date):
         return "date"
-    cells = [cell for cell in frame[name].to_list() if not _is_missing(cell)]
+    cells = [cell for cell in frame[name].to_list() if not is_missing(cell)]
     if all(isinstance(cell, bool) for cell in cells):
         return "categorical"
     if not all(isinstance(cell, str) for cell in cells):
@@ -257,7 +296,7 @@ def _coded(
 ) -> tuple[Array, list[str] | None]:
     """Return a column as numbers, NaN where missing, and its categories."""
     cells = frame[name].to_list()
-    missing = [_is_missing(cell) for cell in cells]
+    missing = [is_missing(cell) for cell in cells]
     if known is not None and known["levels"] is not None:
         kind = "categorical"
     if kind == "categorical":
@@ -330,6 +369,6 @@ def _days(name: str, cells: list[Any], missing: list[bool]) -> Array:
     return days
 
 
-def _is_missing(cell: Any) -> bool:
+def is_missing(cell: Any) -> bool:
     """None, NaN, NaT, and pandas' NA, which is neither equal nor unequal to itself."""
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell

@@ -29,7 +29,12 @@ from outtrees.candidates.plan import (
 )
 from outtrees.errors import ArgumentError, Message, Option
 from outtrees.inference import fit_mutation
-from outtrees.inference.frames import coded_frame, refuse_missing_numbers, suited_mutation
+from outtrees.inference.frames import (
+    coded_frame,
+    missing_numbers,
+    refuse_missing_numbers,
+    suited_mutation,
+)
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.inference.restarts import with_known_values
 from outtrees.inference.validation import (
@@ -278,7 +283,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like or data frame of shape (T, D)
             Booleans, categories and text that recurs of a data frame change by tables of their
-            own, beside the numbers; dates become days.
+            own, beside the numbers; dates become days. If numbers are missing beside them, each
+            column of numbers changes by itself, and what is missing is integrated out.
         y : array-like of shape (T,)
             Numbers or strings; `unlabeled` where unknown.
 
@@ -297,14 +303,16 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__.pop(name, None)
         X = coded_frame(self, X, reset=True)
         records = check_records(self, X, allows_missing=self._allows_missing(), reset=True)
-        refuse_missing_numbers(self, records, "fill it in with OutTreeImputer")
+        gaps = self._integrates and missing_numbers(self, records)
+        if not gaps:
+            refuse_missing_numbers(self, records, "fill it in with OutTreeImputer")
         targets = read_targets(self, records, y, self.unlabeled, self.max_classes)
         self.candidates_ = self._decided_pairs(len(records))
         rng = as_generator(self.random_state)
         # Chains and folds draw among records: in an order that does not depend on the table's.
         order = record_order(records, targets.labels)
         records = self._reduced(records[order], reset=True)
-        mutation = make_mutation(suited_mutation(self, self.mutation))
+        mutation = make_mutation(suited_mutation(self, self.mutation, gaps=gaps))
         warn_of_degenerate_records(
             records,
             mutation,
@@ -368,7 +376,12 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         X = coded_frame(self, X, reset=False)
         records = check_records(self, X, allows_missing=self._allows_missing(), reset=False)
-        refuse_missing_numbers(self, records, "fill it in with OutTreeImputer")
+        if not all(
+            part.allows_missing for part in getattr(self.mutation_, "parts", [self.mutation_])
+        ):
+            refuse_missing_numbers(
+                self, records, "fit to a table with such gaps, or fill it in with OutTreeImputer"
+            )
         records = self._reduced(records, reset=False)
         mutations = AttributeMutations(self.mutation_, self.changed_mutation_, self.classes_of_)
         step = max(1, _PAIRS_AT_ONCE // (2 * len(self.X_)))
@@ -418,6 +431,11 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         return self._averaged_edges()[1]
 
     # Inside -----------------------------------------------------------------------------------
+
+    @property
+    def _integrates(self) -> bool:
+        """Whether numbers that are missing beside categories can be integrated out."""
+        return isinstance(self.mutation, str) and self.n_components is None
 
     def _allows_missing(self) -> bool:
         known = isinstance(self.mutation, Mutation) or self.mutation in MUTATIONS
