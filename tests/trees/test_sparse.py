@@ -398,8 +398,8 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
 
 def test_the_dense_engine_asks_for_memory_too(monkeypatch):
     monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 100)
-    star = np.arange(1, 101), np.zeros(100, dtype=int), np.zeros(100), np.zeros(101)
-    with pytest.raises(MemoryError, match=r"for 101 records, about .* 100 bytes .*Use method"):
+    star = np.arange(1, 401), np.zeros(400, dtype=int), np.zeros(400), np.zeros(401)
+    with pytest.raises(MemoryError, match=r"for 401 records, about .* 100 bytes .*Use method"):
         OutTreeDistribution.from_candidates(*star, method="dense")
 
 

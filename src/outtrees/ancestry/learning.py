@@ -127,6 +127,8 @@ class Problem:
         self._known: tuple[Any, dict[int, tuple[Array, Array]]] = None, {}
         self._earlier: Earlier | None = None
         self._plans: list[Any] = [None, None]
+        self._waits: tuple[Any, Array] | None = None  # a kernel of dates, and its log-weights
+        self._pruned: dict[float, tuple[Any, Problem]] = {}  # the last one, and of which kernel
 
     def without_unlikely(self, lineage: Lineage, nats: float) -> Problem:
         """Return the problem without edges whose waits are so much less likely than others.
@@ -140,7 +142,14 @@ class Problem:
         bounded = set(lineage.used) == {dates, *lineage.contrasted}
         if not bounded or len(lineage.kernels[dates].params) or lineage.outlier_shares[dates] > 0:
             return self
-        waits = lineage.log_waits(self.pairs, self.background(lineage))
+        kernel = lineage.kernels[dates]
+        if nats in self._pruned and self._pruned[nats][0] is kernel:
+            return self._pruned[nats][1]
+        self._pruned[nats] = kernel, self._without_unlikely(lineage, nats)
+        return self._pruned[nats][1]
+
+    def _without_unlikely(self, lineage: Lineage, nats: float) -> Problem:
+        waits = self.log_waits(lineage)
         best = np.full(self.T, -np.inf)
         np.maximum.at(best, self.child, waits)
         kept = (waits >= best[self.child] - nats) | ~self.edges.root_allowed[self.child]
@@ -150,7 +159,7 @@ class Problem:
         result.child, result.parent = self.child[kept], self.parent[kept]
         result.edges = self.edges.only(kept)
         result.pairs = lineage.pairs(self.values, self.values, result.child, result.parent)
-        result._plans = [None, None]
+        result._plans, result._waits, result._pruned = [None, None], None, {}
         return result
 
     def fewer(self, lineage: Lineage, given: Constraints) -> Problem:
@@ -187,11 +196,32 @@ class Problem:
         self._plans[which] = trees.plan
         return trees
 
+    def wait_links(self, lineage: Lineage, background: Background) -> Array:
+        """Return the log-weights that dates give each edge at each number of links (K, E).
+
+        Those of a waiting time that is not learned are kept.
+        """
+        dates = lineage.dates
+        if dates is None:
+            return lineage.log_links(self.pairs, background, [])
+        kernel = lineage.kernels[dates]
+        if self._waits is not None and self._waits[0] is kernel:
+            return self._waits[1]
+        waits = lineage.log_links(self.pairs, background, [dates])
+        if not len(kernel.params) and not lineage.outlier_shares[dates] > 0:
+            self._waits = kernel, waits
+        return waits
+
+    def log_waits(self, lineage: Lineage) -> Array:
+        """Return the log-weight that dates alone give each edge (E,), 0 without dates."""
+        links = self.wait_links(lineage, self.background(lineage))
+        return log_sum_of_links(links + lineage.log_step_weights[:, None])
+
     def first_log_root(self, lineage: Lineage) -> float:
         """Return the log-weight of an introduction beforehand."""
         if self.roots == "single":
             return 0.0
-        waits = lineage.log_waits(self.pairs, self.background(lineage))
+        waits = self.log_waits(lineage)
         totals = log_sums(self.child, waits, self.T)
         known = totals[np.isfinite(totals)]
         share = _ROOT_SHARE + _ROOT_NUMBER / self.T
@@ -209,7 +239,7 @@ class Problem:
         dates = [] if lineage.dates is None else [lineage.dates]
         others = [c for c in lineage.used if c not in dates]
         background = self.background(lineage, remember=True)
-        waits = lineage.log_links(self.pairs, background, dates)
+        waits = self.wait_links(lineage, background)
         waits = waits + lineage.log_step_weights[:, None]  # (K, E)
         links = waits + lineage.log_links(self.pairs, background, others)
         log_weight, log_wait = log_sum_of_links(links), log_sum_of_links(waits)
@@ -350,7 +380,7 @@ class Problem:
         columns gain in this way, those together that gain more than they must.
         """
         log_root = self.first_log_root(lineage)
-        waits = lineage.log_waits(self.pairs, self.background(lineage))
+        waits = self.log_waits(lineage)
         bare = IndependentChoices(self.child, waits, self._roots_of(np.full(self.T, log_root)))
         gains = 0.0
         for c in lineage.used:

@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, ndtri, stdtr
-from sklearn.cluster import KMeans
 
 from outtrees._common.arguments import check_count
 from outtrees._common.edges import Ints
@@ -443,6 +442,8 @@ def _predictive(X: Array, draw: Draw) -> tuple[Array, Array, Array, Array]:
 
 def first_partitions(X: Array, n: int, rng: np.random.Generator) -> list[Ints]:
     """Return the partitions with which n chains begin: in turn many small clusters, and one."""
+    from sklearn.cluster import KMeans  # slow to load
+
     together = np.zeros(len(X), dtype=np.intp)
     several = min(len(np.unique(X, axis=0)), max(2, len(X) // _ONE_START))
     if several < 2:

@@ -252,7 +252,8 @@ def _divergence(x: Array, y: Array) -> Array:
         return np.asarray(xlogy(x, x) - xlogy(x, y) - x + y)
 
 
-_TERMS_AT_ONCE = 200_000
+_NEGLIGIBLE = 1e-18  # of the largest term of a sum
+_LEAST_KEPT = 1e-200  # share of units, over many links
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,35 +289,59 @@ class Counts(ShareKernel):
         return replace(self, mean=mean, variance=variance, survival=0.5)
 
     def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
-        return self._log_cells(cells, self.survival**k)
+        return self._kept_units(cells, self.survival**k)[0]
 
-    def _log_cells(self, cells: Array, kept: float) -> Array:
-        """Return log Σ_j Binomial(j; y, kept) Poisson(x − j; (1 − kept)·mean) for rows (x, y)."""
+    def _kept_units(self, cells: Array, kept: float) -> tuple[Array, Array]:
+        """Return log Σ_j Binomial(j; y, kept) Poisson(x − j; (1 − kept)·mean), and the mean j.
+
+        For rows (x, y) of child's and parent's counts: j of the parent's units are kept.
+        From the largest term on, up and down: each follows from the one before, and they fall ever
+        faster.
+        """
         x, y = cells.T
-        result = np.empty(len(cells))
-        fewer = np.minimum(x, y)
-        order = np.argsort(fewer)
-        # Chunks of similar width, so that the table of terms stays small.
-        terms = fewer[order] + 1
-        width, filled = np.floor(np.log2(terms)), np.cumsum(terms) // _TERMS_AT_ONCE
-        ends = np.flatnonzero((np.diff(width) > 0) | (np.diff(filled) > 0)) + 1
-        for rows in np.split(order, ends) if len(order) else []:
-            j = np.arange(int(fewer[rows].max()) + 1)
-            xs, ys = x[rows, None], y[rows, None]
-            valid = j <= np.minimum(xs, ys)
-            left, lost = np.where(valid, xs - j, 0), np.where(valid, ys - j, 0)
-            log_terms = (
-                gammaln(ys + 1)
-                - gammaln(j + 1)
-                - gammaln(lost + 1)
-                + j * np.log(kept)
-                + lost * np.log1p(-kept)
-                + left * np.log((1 - kept) * self.mean)
-                - (1 - kept) * self.mean
-                - gammaln(left + 1)
-            )
-            result[rows] = logsumexp(np.where(valid, log_terms, -np.inf), axis=1)
-        return result
+        kept = max(kept, _LEAST_KEPT)
+        lost, arrive = 1 - kept, (1 - kept) * self.mean
+        ratio = kept / (lost * arrive)  # of a term to the one before, times (x − j)(y − j)/(j + 1)
+        both = ratio * (x + y) + 1
+        turn = ratio * x * y - 1
+        top = 2 * turn / (both + np.sqrt(np.maximum(both**2 - 4 * ratio * turn, 0)))
+        top = np.clip(np.floor(top) + 1, 0, np.minimum(x, y))
+        log_top = (
+            gammaln(y + 1)
+            - gammaln(top + 1)
+            - gammaln(y - top + 1)
+            - gammaln(x - top + 1)
+            + top * np.log(kept)
+            + (y - top) * np.log(lost)
+            + (x - top) * np.log(arrive)
+            - arrive
+        )
+        total, moment = np.ones(len(cells)), np.zeros(len(cells))
+        for step in (1, -1):
+            rows, term, x_now, y_now, j = np.arange(len(cells)), np.ones(len(cells)), x, y, top
+            while len(rows):
+                if step > 0:
+                    term = term * (ratio * (x_now - j) * (y_now - j) / (j + 1))
+                else:
+                    term = term * (j / (ratio * (x_now - j + 1) * (y_now - j + 1)))
+                j = j + step
+                total[rows] += term
+                moment[rows] += (j - top[rows]) * term
+                more = term > _NEGLIGIBLE
+                if not more.all():
+                    rows, term, x_now, y_now, j = (a[more] for a in (rows, term, x_now, y_now, j))
+        return log_top + np.log(total), top + moment / total
+
+    def _slopes_cells(self, cells: Array, weights: Array, elapsed: Array | None) -> Array:
+        """Return the slope for distinct pairs (U, 2): what is kept, lost and arrives tells it."""
+        a, slope = self.survival, 0.0
+        x, y = cells.T
+        for k, w in enumerate(weights, start=1):
+            kept = a**k
+            units = self._kept_units(cells, kept)[1]
+            new = (x + y - 2 * units) / (1 - kept) - self.mean
+            slope += k * (1 - a) * float(w @ (units - kept * new))
+        return np.array([slope])
 
     def _log_cell(self, x: Array) -> Array:
         if self.variance <= self.mean * (1 + 1e-9):

@@ -21,7 +21,7 @@ Method = Literal["dense", "sparse"]
 _FEW_PAIRS = 1_000_000
 _DENSE_SHARE = 1 / 8
 # Pairs that are summed without a look at the free memory, which would take longer than the sum.
-_NO_MEMORY = 10_000
+_NO_MEMORY = 100_000
 _DENSE_ARRAYS = 6  # (n, n) arrays that the dense engine holds at a time
 
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 
+from outtrees.models.column import differences
 from outtrees.models.columns import Counts
-from outtrees.models.count import _TERMS_AT_ONCE
 
 from .conftest import climbed, densities
 
@@ -52,19 +53,42 @@ def test_a_hardly_overdispersed_column_is_nearly_poisson(excess):
     )
 
 
-def test_large_counts_in_few_terms_at_a_time():
-    """Many small counts beside one of 100 000 do not make a table of all of its width."""
+def test_large_counts_beside_small_ones():
+    """Small counts beside one of 100 000 stop early, and its own terms need no table."""
     kernel = Counts(mean=50.0, survival=0.5)
     rng = np.random.default_rng(0)
     cells = np.vstack([rng.integers(0, 3, size=(20_000, 2)), [[100_000, 100_200]]]).astype(float)
     tracemalloc.start()
-    found = kernel._log_cells(cells, 0.5)
+    found, kept = kernel._kept_units(cells, 0.5)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 30 * 8 * (_TERMS_AT_ONCE + 200_000)
-    some = np.array([0, 7, 19_999, 20_000])
-    alone = [kernel._log_cells(cells[i : i + 1], 0.5)[0] for i in some]
-    np.testing.assert_allclose(found[some], alone, rtol=1e-12)
+    assert peak < 30 * 8 * len(cells)
+    for i in (0, 7, 19_999, 20_000):
+        x, y = cells[i]
+        j = np.arange(min(x, y) + 1)
+        logs = stats.binom.logpmf(j, y, 0.5) + stats.poisson.logpmf(x - j, 25.0)
+        assert found[i] == pytest.approx(logsumexp(logs), rel=1e-10)
+        assert kept[i] == pytest.approx(np.exp(logs - logsumexp(logs)) @ j, rel=1e-9)
+
+
+@pytest.mark.parametrize("survival", [1e-3, 0.4, 0.97])
+def test_slopes_are_those_of_the_log_probabilities(survival):
+    kernel = Counts(mean=7.0, survival=survival)
+    rng = np.random.default_rng(1)
+    cells, weights = rng.poisson(7.0, (50, 2)).astype(float), rng.normal(size=(3, 50))
+
+    def total(one):
+        return sum(float(w @ one._log_pairs(cells, k, None)) for k, w in enumerate(weights, 1))
+
+    found = kernel._slopes_cells(cells, weights, None)
+    np.testing.assert_allclose(found, differences(total, kernel), rtol=1e-6, atol=1e-6)
+
+
+def test_nothing_is_kept_over_many_links():
+    kernel = Counts(mean=2.0, survival=1e-12)
+    counts = np.arange(5.0)
+    found = densities(kernel, counts[:, None], np.array([[3.0]]), 50)[:, 0]
+    np.testing.assert_allclose(found, stats.poisson.pmf(counts, 2.0), rtol=1e-12)
 
 
 def test_no_pair_of_known_cells():

@@ -650,6 +650,8 @@ class Lineage:
         K, n = self.generations, len(pairs.children[0])
         for c in chosen:
             kernel, alone = self.kernels[c], np.zeros(n)
+            if not (len(kernels[self._owner(c)]) or c in self._shared or c in self._mixed):
+                continue  # nothing to learn
             for stretch in pairs.stretches:
                 here, cells = weights[:, stretch.rows], stretch.columns[c]
                 follow = here * [

@@ -219,6 +219,8 @@ class Waiting(CellKernel):
     def with_params(self, params: Array) -> Self:
         """Return the kernel with its free parameters replaced."""
         learns_mean, learns_shape = self._free
+        if not (learns_mean or learns_shape):
+            return self
         values = list(params)
         log_mean = float(values.pop(0)) if learns_mean else self.log_mean
         log_shape = float(values.pop(0)) if learns_shape else self.log_shape
