@@ -934,21 +934,26 @@ def column_evidence(
     columns = [c for c in range(len(values)) if c != dates]
 
     def best(lineage: Lineage, cells: Sequence[Array]) -> float:
-        lineage = with_backgrounds(lineage, cells, given.groups)
         problem = problem_of(lineage, cells, given, roots)
         problem.independent = problem.sampled or dates is not None
         start = problem.fewer(lineage, given).started(lineage)[0]
         return problem.climb(start, problem.first_log_root(start), max_iter=_ROUGH).gain
 
     whole = replace(reading.lineage, outlier_shares=_some_share(reading.lineage))
+    whole = with_backgrounds(whole, values, given.groups)
     full = best(whole, values)
     found = {}
     for c in columns:
         shuffled = []
+        # Contacts weigh the records with which all columns are compared.
+        changed = None if whole.kernels[c].relative else [c] if c in whole.contrasted else []
         for _ in range(n_shuffles):
             cells = list(values)
             cells[c] = _shuffled(whole.kernels[c], values[c], given.groups, rng)
-            shuffled.append(full - best(_restarted(whole, c, cells[c]), cells))
+            start = _restarted(whole, c, cells[c])
+            if changed != []:
+                start = with_backgrounds(start, cells, given.groups, changed)
+            shuffled.append(full - best(start, cells))
         one = whole
         for other in columns:
             one = one if other == c else one.without(other)

@@ -311,17 +311,21 @@ class Lineage:
             found[c] = base.log_density, alone.log_density(base, *near)
         return found
 
-    def with_backgrounds(self, values: Sequence[Array], earlier: Earlier) -> Self:
+    def with_backgrounds(
+        self, values: Sequence[Array], earlier: Earlier, columns: Sequence[int] | None = None
+    ) -> Self:
         """Return the lineage with the backgrounds that predict cells best from those before.
 
-        Of each contrasted column: the kernel of its kind, fitted from the best of several starts,
-        and the share of cells that follow none before.
+        Of each contrasted column, or of those given: the kernel of its kind, fitted from the best
+        of several starts, and the share of cells that follow none before.
         """
         found: list[Alone | None] = [
             Alone(kernel, 0.0, 0.0) if kernel.relative else None for kernel in self.kernels
         ]
         earlier = self._by_contacts(earlier, found)
-        for c in self.contrasted:
+        if columns is not None:
+            found = list(self.backgrounds)
+        for c in self.contrasted if columns is None else columns:
             grid = self.kernels[c].background_grid()
             best = max(
                 (self._with_shares(values, earlier, c, kernel) for kernel in grid), key=_first
@@ -916,12 +920,15 @@ def log_backgrounds(
     return found
 
 
-def with_backgrounds(lineage: Lineage, values: Sequence[Array], groups: Index) -> Lineage:
+def with_backgrounds(
+    lineage: Lineage, values: Sequence[Array], groups: Index, columns: Sequence[int] | None = None
+) -> Lineage:
     """Return the lineage with the best backgrounds of a table; see `Lineage.with_backgrounds`."""
     if not lineage.contrasted:
         return lineage
     rows = sample_by_cells(values, _CHOOSING)
-    return lineage.with_backgrounds(values, earlier_pairs(lineage, values, groups, rows))
+    earlier = earlier_pairs(lineage, values, groups, rows)
+    return lineage.with_backgrounds(values, earlier, columns)
 
 
 def order_by_cells(values: Sequence[Array]) -> Index:
