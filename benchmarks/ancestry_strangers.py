@@ -26,6 +26,7 @@ import numpy as np
 from outtrees import Ancestry
 
 Rng = np.random.Generator
+NEVER = 1e-12  # the chance of what is ruled out, in log-scores
 START = np.datetime64("2023-02-06")  # a Monday
 
 
@@ -394,13 +395,17 @@ def scored(found: Ancestry, truth: dict[str, str]) -> Any:
     true = np.array([place[name] for name in truth.values()])
     best = support[rows].argmax(axis=1)
     number = np.bincount(edges.child, minlength=T)[rows] + 1
+    allowed = np.zeros((T, T + 1), dtype=bool)
+    allowed[edges.child, edges.parent] = True
+    allowed[:, -1] = True
+    possible = allowed[rows, true]  # a wrong date may rule out the truth, for any choice
     return np.array(
         [
             T,
             (best == true % (T + 1)).sum(),
             support[rows].max(axis=1).sum(),
-            np.log(np.maximum(support[rows, true], 1e-12)).sum(),
-            -np.log(number).sum(),
+            np.log(np.maximum(support[rows, true], NEVER)).sum(),
+            np.where(possible, -np.log(number), np.log(NEVER)).sum(),
         ]
     )
 
