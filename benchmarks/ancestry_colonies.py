@@ -26,7 +26,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from ancestry import BINS, FEWEST, intmemoir
+from ancestry import BINS, DATA, FEWEST, intmemoir
 from outtrees.ancestry.limited_children import limited_supports
 
 CHAINS = 4
@@ -187,6 +187,10 @@ def powers(fitted, exponents: np.ndarray) -> str:
 
 
 def main() -> None:
+    if not (DATA / "lineage_intmemoir").is_dir():
+        sys.exit(
+            "the data must be in ../shared/data/ancestry/lineage_intmemoir; got no such folder."
+        )
     sweeps = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     print("## 0. Links from a cell to its parent record, and spreads of places")

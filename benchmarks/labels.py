@@ -19,6 +19,7 @@ the zoo only.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -27,6 +28,8 @@ import numpy as np
 
 from outtrees.labels.classifier import OutTreeClassifier
 from outtrees.models import GaussianMutation
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from paper.label_errors import (
     RULES,
     Protocol,

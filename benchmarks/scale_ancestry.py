@@ -28,10 +28,10 @@ from pathlib import Path
 import numpy as np
 
 from outtrees import Ancestry, load
+from outtrees._common import edges
 from outtrees.candidates import constraints
 from outtrees.candidates.dropped_mass import table_dropped_mass
 from outtrees.datasets import make_line_list
-from outtrees.models import edges
 
 BINS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0 + 1e-9)
 

@@ -21,6 +21,7 @@ and so on) and need `pip install rdata pandas`. What is not there is left out, a
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -42,6 +43,8 @@ from outtrees import OutTreeDensity
 from outtrees.datasets import load_diabetes, load_heart, load_liver
 from outtrees.imputation.imputer import OutTreeImputer
 from outtrees.labels.classifier import OutTreeClassifier
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from paper.dirichlet_mixture import DirichletProcessMixture
 
 HALVES = {

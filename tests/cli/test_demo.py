@@ -5,7 +5,10 @@ import shlex
 
 import pytest
 
-FILES = {"cases.csv", "dna.fasta", "infectors.csv", "animals.csv", "patients.csv", "points.csv"}
+FILES = {
+    *("cases.csv", "dna.fasta", "infectors.csv", "contacts.csv", "stays.csv", "sites.csv"),
+    *("animals.csv", "patients.csv", "points.csv"),
+}
 
 
 def test_files_are_written_and_nothing_of_the_users_is_lost(outtrees, refused, tmp_path):

@@ -11,7 +11,7 @@ from outtrees.cli.errors import CommandError
 from outtrees.cli.options import common_options
 from outtrees.cli.screen import running
 
-_FILES = "cases.csv, dna.fasta, infectors.csv, animals.csv, patients.csv, points.csv"
+_SITES = ("north", "south")
 
 
 @click.command("demo")
@@ -23,15 +23,15 @@ _FILES = "cases.csv, dna.fasta, infectors.csv, animals.csv, patients.csv, points
 def command(**options: Any) -> None:
     """Write example files into FOLDER (outtrees-demo), and print what to type next.
 
-    A simulated outbreak with its truth, animals of which some have a type, patients with empty
-    cells, and points along a spiral.
+    A simulated outbreak with contacts, stays and its truth, two outbreaks at two sites, animals of
+    which some have a type, patients with empty cells, and points along a spiral.
     """
     with running("demo", options) as screen:
         folder = Path(options["folder"])
-        outbreak = _write(folder)
+        outbreak, names = _write(folder)
         commands = next_commands(folder)
         screen.summary.update(folder=str(folder), next=commands)
-        screen.say(f"{folder} has {_FILES}")
+        screen.say(f"{folder} has {', '.join(names)}")
         if options["run"]:
             _run(screen, folder, outbreak)
         screen.say("\nTry:")
@@ -55,8 +55,8 @@ def next_commands(folder: Path) -> list[str]:
     ]
 
 
-def _write(folder: Path) -> Any:
-    """Write the files, none over another one of that name; return the outbreak."""
+def _write(folder: Path) -> tuple[Any, list[str]]:
+    """Write the files, none over another one of that name; return the outbreak and their names."""
     from outtrees._common.files import write_atomically
 
     outbreak, files = _example_files()
@@ -70,7 +70,7 @@ def _write(folder: Path) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write_atomically(folder / name, text)
-    return outbreak
+    return outbreak, list(files)
 
 
 def _example_files() -> tuple[Any, dict[str, str]]:
@@ -81,6 +81,8 @@ def _example_files() -> tuple[Any, dict[str, str]]:
     from outtrees.io import to_csv
 
     outbreak = make_outbreak(40, random_state=7)
+    sites = [make_outbreak(20, random_state=seed).table for seed in (1, 2)]
+    both = {name: [*sites[0][name], *sites[1][name]] for name in sites[0]}
     truth = {"case": list(outbreak.infectors), "infector": list(outbreak.infectors.values())}
     zoo = load_zoo()
     known = np.where(np.arange(len(zoo.target)) % 3 == 1, zoo.target, "")
@@ -91,9 +93,37 @@ def _example_files() -> tuple[Any, dict[str, str]]:
         "cases.csv": to_csv(outbreak.table),
         "dna.fasta": "".join(f">{name}\n{dna}\n" for name, dna in outbreak.sequences.items()),
         "infectors.csv": to_csv(truth),
+        "contacts.csv": to_csv(_contacts(outbreak)),
+        "stays.csv": to_csv(_stays(outbreak)),
+        "sites.csv": to_csv({**both, "site": [site for site in _SITES for _ in range(20)]}),
         "animals.csv": to_csv({"animal": list(zoo.names), **attributes, "type": list(known)}),
         "patients.csv": to_csv({"patient": [f"p{i + 1:02}" for i in range(60)], **measured}),
         "points.csv": to_csv(dict(zip("xyz", make_spiral(120).T, strict=True))),
+    }
+
+
+def _contacts(outbreak: Any) -> dict[str, list[str]]:
+    """Return who met whom: most infectors and those they infected, and as many others."""
+    import numpy as np
+
+    rng, names = np.random.default_rng(0), list(outbreak.infectors)
+    pairs = [(v, u) for u, v in outbreak.infectors.items() if v and rng.random() < 0.7]
+    pairs += [tuple(rng.choice(names, 2, replace=False).tolist()) for _ in pairs]
+    return {"from": [v for v, _ in pairs], "to": [u for _, u in pairs]}
+
+
+def _stays(outbreak: Any) -> dict[str, list[str]]:
+    """Return the ward of each case from five days before its onset to five days after."""
+    import numpy as np
+
+    table = outbreak.table
+    rows = [row for row, ward in enumerate(table["ward"]) if ward]
+    days = [np.datetime64(table["onset"][row]) for row in rows]
+    return {
+        "record": [table["case"][row] for row in rows],
+        "place": [table["ward"][row] for row in rows],
+        "from": [str(day - 5) for day in days],
+        "until": [str(day + 5) for day in days],
     }
 
 
