@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from outtrees import Ancestry, load, save
-from outtrees.ancestry.report import dropped_sentence
+from outtrees.ancestry.sentences import dropped_sentence
 from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.candidates.plan import table_plan
 from outtrees.datasets import make_line_list, make_outbreak

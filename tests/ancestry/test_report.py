@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from outtrees import Ancestry
-from outtrees.ancestry import report
-from outtrees.ancestry.report import missing_links, report_sites
+from outtrees.ancestry import sentences
+from outtrees.ancestry.report import report_sites
+from outtrees.ancestry.sentences import missing_links
 from outtrees.models.columns import EdgeWeights
 from outtrees.records import Column
 from outtrees.trees import OutTreeDistribution
@@ -233,7 +234,7 @@ def test_rival_readings_are_counted_by_their_mean(monkeypatch):
 
     parts = [(10.0, 2.0, 0.3), (4.0, 1.0, 0.25), (10.0, 4.0, 0.24), (4.0, 2.0, 0.21)]
     rivals = replace(posterior, readings=tuple(reading(*part) for part in parts))
-    (sentence,) = report._rival_readings(rivals, "days", ("state ", "it"))
+    (sentence,) = sentences._rival_readings(rivals, "days", ("state ", "it"))
     assert "10 days (weight 54%) and 4 days (weight 46%)" in str(sentence)
     alone = replace(posterior, readings=tuple(reading(*p) for p in (parts[0], parts[2])))
-    assert list(report._rival_readings(alone, "days", ("state ", "it"))) == []
+    assert list(sentences._rival_readings(alone, "days", ("state ", "it"))) == []

@@ -25,7 +25,6 @@ from outtrees.ancestry import (
     learning,
     limited_children,
     placement,
-    report,
     simulation,
     support,
 )
@@ -62,6 +61,12 @@ from outtrees.ancestry.model_choice import (
 from outtrees.ancestry.nearest import transmission_of
 from outtrees.ancestry.outbreak import is_whole
 from outtrees.ancestry.posterior import Posterior
+from outtrees.ancestry.sentences import (
+    FitFacts,
+    fit_warnings,
+    not_converged,
+    parameter_sentences,
+)
 from outtrees.ancestry.spread import Spread, spread_of
 from outtrees.candidates import Constraints, constraints
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
@@ -472,7 +477,7 @@ class Ancestry(BaseEstimator):
         if plan.way == "knn":
             self._say("probability of parents outside the candidates")
             self.dropped_mass_ = self._dropped_mass(given)
-        facts = report.FitFacts(
+        facts = FitFacts(
             main.converged,
             main.n_iter,
             self.dropped_mass_,
@@ -481,10 +486,10 @@ class Ancestry(BaseEstimator):
             bool((given.known >= 0).any()),
             {name: self.column_gains_[name] for name in self.left_out_},
         )
-        self.warnings_ = [plan.why] * bool(plan.why) + report.fit_warnings(self.fitted, facts)
+        self.warnings_ = [plan.why] * bool(plan.why) + fit_warnings(self.fitted, facts)
         self.warnings_ += [*draw_warnings(self.fitted), *met.notes]
         if not main.converged:
-            warnings.warn(report.not_converged(main.n_iter), ConvergenceWarning, stacklevel=3)
+            warnings.warn(not_converged(main.n_iter), ConvergenceWarning, stacklevel=3)
         return self
 
     def _learned(
@@ -1073,7 +1078,7 @@ class Ancestry(BaseEstimator):
     def _sentences(self) -> list[str]:
         """Return the fitted parameters in words, without their intervals."""
         dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
-        sentences = report.parameter_sentences(self.fitted, self._limited_exponents, dropped)
+        sentences = parameter_sentences(self.fitted, self._limited_exponents, dropped)
         sentences += posterior_sentences(self.fitted)
         published = published_wait(self)
         sentences = sentences if published is None else [f"{published.sentence}.", *sentences]

@@ -69,10 +69,8 @@ def load_heart(*, subset: str = "all") -> Bunch:
     >>> load_heart(subset="paper").data.shape
     (139, 13)
     """
-    names, rows = _table("heart.csv")
-    data = np.array([[_number(cell) for cell in row[:-1]] for row in rows])
-    target = np.array([int(row[-1]) for row in rows])
-    return _bunch(data, target, names, _HEART, _chosen(subset, target == 1))
+    names, data, target = _numbers("heart.csv")
+    return _bunch(data, target.astype(int), names, _HEART, _chosen(subset, target == "1"))
 
 
 def load_diabetes(*, subset: str = "all", zeros: str = "keep") -> Bunch:
@@ -96,14 +94,12 @@ def load_diabetes(*, subset: str = "all", zeros: str = "keep") -> Bunch:
     >>> load_diabetes(subset="paper").data.shape
     (268, 8)
     """
-    names, rows = _table("diabetes.csv")
-    data = np.array([[_number(cell) for cell in row[:-1]] for row in rows])
+    names, data, target = _numbers("diabetes.csv")
     if zeros not in ("keep", "nan"):
         raise ValueError(f"zeros must be 'keep' or 'nan'; got {zeros!r}.")
     if zeros == "nan":
         measured = [names.index(name) for name in _NOT_ZERO]
         data[:, measured] = np.where(data[:, measured] == 0, np.nan, data[:, measured])
-    target = np.array([row[-1] for row in rows])
     return _bunch(data, target, names, _DIABETES, _chosen(subset, target == "pos"))
 
 
@@ -125,10 +121,8 @@ def load_liver(*, subset: str = "all") -> Bunch:
     >>> load_liver(subset="paper").data.shape
     (200, 6)
     """
-    names, rows = _table("liver.csv")
-    data = np.array([[_number(cell) for cell in row[:-1]] for row in rows])
-    target = np.array([int(row[-1]) for row in rows])
-    return _bunch(data, target, names, _LIVER, _chosen(subset, target == 2))
+    names, data, target = _numbers("liver.csv")
+    return _bunch(data, target.astype(int), names, _LIVER, _chosen(subset, target == "2"))
 
 
 def load_zoo() -> Bunch:
@@ -158,6 +152,13 @@ def _table(name: str) -> tuple[list[str], list[list[str]]]:
     text = (files("outtrees.datasets") / "data" / name).read_text(encoding="utf-8")
     header, *rows = csv.reader(text.splitlines())
     return header, rows
+
+
+def _numbers(name: str) -> tuple[list[str], NDArray[np.float64], NDArray[np.str_]]:
+    """Return the names of the columns, all but the last as numbers, and the last."""
+    names, rows = _table(name)
+    data = np.array([[_number(cell) for cell in row[:-1]] for row in rows])
+    return names, data, np.array([row[-1] for row in rows])
 
 
 def _number(cell: str) -> float:

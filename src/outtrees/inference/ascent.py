@@ -103,8 +103,8 @@ class Progress:
         The value at the start, or all values of an interrupted ascent.
     of : str
         What is maximised, for messages.
-    watch : callable, optional
-        Called with the point after each step; True ends the ascent.
+    on_step : callable, optional
+        Called with the mutation of the point after each step; True ends the ascent.
     """
 
     def __init__(
@@ -115,16 +115,16 @@ class Progress:
         tol: float,
         verbose: int,
         of: str = "log posterior",
-        watch: Callable[[Any], bool] | None = None,
+        on_step: OnStep | None = None,
         n_small: int = 0,
     ) -> None:
         self.values = list(values)
         self.n_small = n_small  # small gains in a row
         self.of = of
         self.stopped_by: StoppedBy = "max_iter"
-        self._objective, self._tol, self._verbose, self._watch = objective, tol, verbose, watch
+        self._objective, self._tol, self._verbose, self._on_step = objective, tol, verbose, on_step
 
-    def accept(self, point: Point) -> bool:
+    def accept(self, point: Any) -> bool:
         """Record a step; return whether it was the last."""
         gain = point.value - self.values[-1]
         self.values.append(point.value)
@@ -137,7 +137,7 @@ class Progress:
         self.n_small = self.n_small + 1 if gain <= self._tol else 0
         if self.n_small >= 2:
             self.stopped_by = "tol"
-        elif self._watch is not None and self._watch(point):
+        elif self._on_step is not None and self._on_step(point.mutation):
             self.stopped_by = "validation"
         return self.stopped_by != "max_iter"
 

@@ -222,7 +222,7 @@ def _climb(
         [start.value] if reached is None else reached.values.tolist(),
         tol=tol,
         verbose=verbose,
-        watch=None if on_step is None else lambda point: on_step(point.mutation),
+        on_step=on_step,
         n_small=0 if reached is None else reached.n_small,
     )
     if reached is not None:

@@ -137,16 +137,9 @@ def fit_gradient(
 def _begun(
     objective: Objective, start: Point, tol: float, on_step: OnStep | None, verbose: int
 ) -> Progress:
-    if on_step is None:
-        return Progress(objective, [start.value], tol=tol, verbose=verbose)
-    on_step(start.mutation)
-    return Progress(
-        objective,
-        [start.value],
-        tol=tol,
-        verbose=verbose,
-        watch=lambda point: on_step(point.mutation),
-    )
+    if on_step is not None:
+        on_step(start.mutation)
+    return Progress(objective, [start.value], tol=tol, verbose=verbose, on_step=on_step)
 
 
 def _result(end: Point, objective: Objective, progress: Progress) -> FitResult:
