@@ -4,6 +4,7 @@
     python benchmarks/outbreaks_published.py report     # the other half
     python benchmarks/outbreaks_published.py simulated 20
     python benchmarks/outbreaks_published.py back 200       # simulated, and how often promises hold
+    python benchmarks/outbreaks_published.py inherited 32   # a child has all that its parent gained
     python benchmarks/outbreaks_published.py shared 200     # one infection date a person, 4 people
 
 Outbreaks that Specht et al. 2025 (doi 10.1101/2025.03.02.25323192) simulated: sampling dates and
@@ -33,6 +34,7 @@ import numpy as np
 from scipy.stats import gamma
 
 from outtrees import Ancestry
+from outtrees.datasets import make_sampled_outbreak
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/ancestry/outbreaks_juniper"
 HALVES = {
@@ -104,50 +106,35 @@ def masked(outbreak: Outbreak, share: float, seed: int = 0) -> Outbreak:
     return outbreak._replace(sequences=hidden)
 
 
-def simulated(
-    seed: int, n: int = 50, rate: float = 2e-5, sites: int = 10_000, share: float = 0.5
-) -> Outbreak:
-    """Return the first n samples of an outbreak: R = 2, `share` sampled, times of GIVEN."""
+def simulated(seed: int, n: int = 50, **options: float) -> Outbreak:
+    """Return the first n samples of an outbreak, by default R = 2 and times of GIVEN."""
+    made = make_sampled_outbreak(n, random_state=seed, **options)
+    above = {child: parent for child, parent in made.infectors.items() if parent}
+    names = made.table["sample"]
+    infected = np.array([made.infected[name] for name in names])
+    return Outbreak(made.table, made.sequences, *_truth(names, above), infected)
+
+
+def from_priors(seed: int) -> dict[str, float]:
+    """Return parameters as the model expects them; means about 5 days, at least 15 % sampled."""
     rng = np.random.default_rng(seed)
-    while True:
-        infected, parent, last = [0.0], [-1], 0
-        while last < len(infected) < 40 * n:
-            for _ in range(rng.poisson(2.0)):
-                infected.append(infected[last] + rng.gamma(5.0, 1.0))
-                parent.append(last)
-            last += 1
-        times = np.array(infected)
-        # Later than any child of those whose children were not drawn nothing is known.
-        horizon = times[last:].min() if last < len(times) else np.inf
-        sampled = times + rng.gamma(5.0, 1.0, size=len(times))
-        seen = (rng.random(len(times)) < share) & (sampled < horizon)
-        if seen.sum() >= n:
-            break
-    rows = np.argsort(np.where(seen, sampled, np.inf))[:n].tolist()
-    # A host's strain collects mutations; a child inherits those before its infection.
-    gained: dict[int, list[tuple[int, int, float]]] = {}
-
-    def strain(person: int) -> list[tuple[int, int, float]]:
-        if person not in gained:
-            above = strain(parent[person]) if parent[person] >= 0 else []
-            until = float(times.max() + 60)
-            number = rng.poisson(rate * sites * (until - times[person]))
-            moments = rng.uniform(times[person], until, size=number)
-            own = [(int(rng.integers(sites)), int(rng.integers(1, 4)), t) for t in moments]
-            gained[person] = [m for m in above if m[2] <= times[person]] + own
-        return gained[person]
-
-    names, sequences = [f"p{row}" for row in rows], {}
-    for name, row in zip(names, rows, strict=True):
-        letters = np.zeros(sites, dtype=int)
-        for site, change, moment in strain(row):
-            if moment <= sampled[row]:
-                letters[site] = (letters[site] + change) % 4
-        sequences[name] = "".join(np.array(list("ACGT"))[letters])
-    days = [(date(2020, 1, 1) + timedelta(days=int(sampled[row]))).isoformat() for row in rows]
-    above = {f"p{i}": f"p{p}" for i, p in enumerate(parent) if p >= 0}
-    truth = _truth(names, above)
-    return Outbreak({"sample": names, "date": days}, sequences, *truth, times[rows])
+    z = rng.normal(size=10)
+    generation, delay = 5 * np.exp(0.3 * z[:2])
+    share = 0.0
+    while share < 0.15:
+        share = 1 / (1 + np.exp(-rng.normal()))
+    return {
+        "generation_mean": generation,
+        "generation_sd": generation / np.sqrt(5 * np.exp(0.5 * z[2])),
+        "delay_mean": delay,
+        "delay_sd": delay / np.sqrt(5 * np.exp(0.5 * z[3])),
+        "sampled": share,
+        "reproduction": max(2 * np.exp(0.5 * z[4]), 1.05),
+        "dispersion": np.exp(z[5]),
+        "substitution_rate": 2e-5 * np.exp(0.5 * z[6]),
+        "settling": 0.1 * generation * np.exp(1.5 * z[7]),
+        "late": 1 / (1 + np.exp(-1.5 * z[8])),
+    }
 
 
 def fitted(outbreak: Outbreak, options: dict[str, Any]) -> tuple[Ancestry, np.ndarray]:
@@ -327,20 +314,28 @@ def compare_shared(number: int) -> None:
     print(f"mean distance of a record's supports (total variation): {total[6] / number:.3f}")
 
 
-def back(number: int) -> None:
+def back(number: int, inherited: bool = False) -> None:
     """Print how often supports, intervals of parameters and infection dates hold the truth.
 
-    Outbreaks of 25 samples of which a quarter to all cases were sampled, by turns, with generation
-    time and delay given in every second one. Supports are those of all candidates, nearest sampled
+    Outbreaks of 20 samples with parameters from the priors, generation time and delay given in
+    every second one. Inherited: a child has all that its parent's sequence gained before, and a
+    quarter to all cases are sampled. Supports are those of all candidates, nearest sampled
     ancestors (or none) being the truth.
     """
     bins, held, dates = np.zeros((10, 3)), {}, np.zeros(2)
     totals: dict[str, np.ndarray] = {}
     for seed in range(number):
-        share = (0.25, 0.5, 0.75, 1.0)[seed // 2 % 4]
-        run = ("given", "learned")[seed % 2]
-        outbreak = simulated(10_000 + seed, 25, share=share)
-        model, support = fitted(outbreak, RUNS[run])
+        true = {
+            **GIVEN,
+            "sampled": (0.25, 0.5, 0.75, 1.0)[seed // 2 % 4],
+            "substitution_rate": 2e-5,
+        }
+        if not inherited:
+            true = from_priors(seed)
+        run, share = ("given", "learned")[seed % 2], true["sampled"]
+        outbreak = simulated(10_000 + seed, 20, **true)
+        options = {k: true[k] for k in GIVEN} if run == "given" else RUNS[run]
+        model, support = fitted(outbreak, options)
         T = len(support)
         truth = np.where(outbreak.ancestor >= 0, outbreak.ancestor, T)
         is_true = np.arange(T + 1) == truth[:, None]
@@ -348,10 +343,12 @@ def back(number: int) -> None:
         for b in range(10):
             bins[b] += [(row == b).sum(), support[row == b].sum(), is_true[row == b].sum()]
         right = (support.argmax(axis=1) == truth).sum()
-        for key in (run, f"{share:.0%} sampled"):
+        for key in (
+            run,
+            f"{int(4 * share - 1e-9) * 25} to {int(4 * share - 1e-9) * 25 + 25} % sampled",
+        ):
             totals[key] = totals.get(key, 0) + np.array([T, right, support.max(axis=1).sum()])
         spread = model.spread()
-        true = {**GIVEN, "sampled": share, "substitution_rate": 2e-5}
         for cells in spread.parameters:
             if cells.parameter in true and not cells.given and share < 1:
                 inside = cells.lower <= true[cells.parameter] <= cells.upper
@@ -374,8 +371,8 @@ def back(number: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """Print the table."""
-    if arguments[0] == "back":
-        back(int(arguments[1]))
+    if arguments[0] in ("back", "inherited"):
+        back(int(arguments[1]), arguments[0] == "inherited")
         return
     if arguments[0] == "shared":
         compare_shared(int(arguments[1]))

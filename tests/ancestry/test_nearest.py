@@ -8,6 +8,7 @@ import pytest
 from outtrees import Ancestry
 from outtrees.ancestry import nearest
 from outtrees.ancestry.nearest import NearestSampled, Part
+from outtrees.datasets import make_sampled_outbreak
 from outtrees.errors import NoSpanningTreeError
 from outtrees.models.columns import transmission
 from outtrees.models.columns.transmission_kernels import draw_letters
@@ -157,57 +158,26 @@ def test_letters_are_drawn_as_all_letters_together_weigh():
 GIVEN = {"generation_mean": 5.0, "generation_sd": 2.2, "delay_mean": 5.0, "delay_sd": 2.2}
 
 
-def outbreak(seed, n=30, sampled=0.5, read=1.0, L=2000):
-    """Return a table, sequences and nearest sampled ancestors of the first n samples (R = 2)."""
-    rng = np.random.default_rng(seed)
-    while True:
-        infected, parent, last = [0.0], [-1], 0
-        while last < len(infected) < 20 * n:
-            for _ in range(rng.poisson(2.0)):
-                infected.append(infected[last] + rng.gamma(5.0, 1.0))
-                parent.append(last)
-            last += 1
-        times = np.array(infected)
-        horizon = times[last:].min() if last < len(times) else np.inf
-        taken = times + rng.gamma(5.0, 1.0, size=len(times))
-        seen = (rng.random(len(times)) < sampled) & (taken < horizon)
-        if seen.sum() >= n:
-            break
-    rows = np.argsort(np.where(seen, taken, np.inf))[:n].tolist()
-    until = float(times.max() + 60)
-    strains = []  # of each person: site, letter and time of all mutations
-    for person, above in enumerate(parent):
-        kept = [m for m in strains[above] if m[2] <= times[person]] if above >= 0 else []
-        number = rng.poisson(0.2 * (until - times[person]))
-        moments = rng.uniform(times[person], until, size=number)
-        own = zip(
-            rng.integers(L, size=number), rng.integers(1, 4, size=number), moments, strict=True
-        )
-        strains.append(kept + list(own))
-    letters = np.zeros((n, L), dtype=int)
-    for i, row in enumerate(rows):
-        for site, change, moment in strains[row]:
-            if moment <= taken[row]:
-                letters[i, site] = (letters[i, site] + change) % 4
-    text = np.array(list("ACGT"))[letters]
-    text[rng.random(text.shape) > read] = "N"
-    place = {row: i for i, row in enumerate(rows)}
+def outbreak(seed, n=30, **options):
+    """Return a table, sequences and nearest sampled ancestors of the first n samples."""
+    made = make_sampled_outbreak(
+        n, n_sites=2000, substitution_rate=1e-4, random_state=seed, **options
+    )
+    place = {name: i for i, name in enumerate(made.table["sample"])}
     nearest_of = []
-    for row in rows:
-        above = parent[row]
-        while above >= 0 and above not in place:
-            above = parent[above]
+    for name in place:
+        above = made.infectors[name]
+        while above and above not in place:
+            above = made.infectors[above]
         nearest_of.append(place.get(above, n))
-    names = [f"p{i}" for i in range(n)]
-    table = {"id": names, "sampled": np.floor(taken[rows]).tolist()}
-    return table, dict(zip(names, map("".join, text), strict=True)), np.array(nearest_of)
+    return made.table, made.sequences, np.array(nearest_of)
 
 
 def promised_and_right(cases, **options):
     """Return the expected and the true number of right nearest sampled ancestors."""
     promised, right, log_score = 0.0, 0, 0.0
     for table, sequences, truth in cases:
-        model = Ancestry(id="id", kinds={"sampled": "date"}, **GIVEN, **options)
+        model = Ancestry(id="sample", **GIVEN, **options)
         found = model.fit(table, sequences=sequences).fitted
         T = len(truth)
         support = np.zeros((T, T + 1))

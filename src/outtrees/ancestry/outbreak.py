@@ -67,7 +67,7 @@ class Data(NamedTuple):
     extra: Array  # (S, S + 1), log-weights of other columns; −inf for what cannot be; none last
     single: NDArray[np.bool_]  # (1,), whether there is one root, a sampled one
     first_date: Array  # (1,)
-    span: Array  # (1,)
+    span: Array  # (1,), time in which one more introduction is expected beforehand
 
 
 class Prior(NamedTuple):
@@ -85,37 +85,45 @@ class Laws(NamedTuple):
     unseen: Array  # the chance that nobody of a person's line, itself included, was sampled
     below: Array  # that of one of its children, infected after it
     unsampled: Array  # that of the person itself
+    seen: Array  # time until the end, each moment counted as often as an introduction is seen
     generation: Array  # law of the generation time, by cell
+    end: Array  # (1,), date of the last cell
     first: Array  # (1,), date of the first cell
     step: Array  # (1,)
 
 
 class State(NamedTuple):
-    """Messages about letters that each host sends up, at its infection."""
+    """Messages about letters that each host sends up, at its infection, and log-densities."""
 
     message: Array  # (N, 4, P)
     hidden: Array  # (N,), share of constant sites that nobody below has read
     charged: Array  # (N,), time below in which constant sites did not change
     stem: Array  # (N,), the part of it before the first split
     late: NDArray[np.bool_]  # (N,), whether the strain departed late from its infector's
+    number: Index  # (N,), of children
+    term: Array  # (N,), log-density of the host
+    constants: Array  # (11,), what these terms share
 
 
 class Scratch(NamedTuple):
-    """Room for the moves."""
+    """Room for the moves, and what was before them."""
 
-    number: Index
     marked: Index
     order: Index
+    touched: NDArray[np.bool_]
     message: Array
     kept: Array
     times: Array
     what: Index
     vector: Array
     whole: Array
+    sums: Array
     weights: Array
     par: Index
     b: Array
     late: NDArray[np.bool_]
+    number: Index
+    term: Array
 
 
 class Drawn(NamedTuple):
@@ -189,11 +197,8 @@ class Outbreak(Ancestors):
             theta[4] = 30.0
         begin = self._begin[order]
         parents = np.where(begin >= 0, rank[begin], -1)
-        mean = float(np.exp(theta[0]))
         s = (data.early + data.late) / 2
-        infected = _first_dates(parents, s, mean, float(np.exp(theta[2])))
-        if (begin < 0).sum() > 1:  # all of them after the origin
-            theta[6] = max(theta[6], np.log(data.first_date[0] - infected.min() + mean))
+        infected = _first_dates(parents, s, *np.exp(theta[[0, 2]]).tolist())
         free = np.append(kernel._free, np.ones(len(MORE), dtype=bool))
         prior = Prior(
             np.where(free, _STEPS, 0.0),
@@ -334,33 +339,30 @@ def chain(
     from outtrees.ancestry.outbreak_kernels import NOBODY, run
 
     S, T = len(parents), len(data.early)
-    step = float(np.exp(theta[0])) / 12
-    n = min(int(data.span[0] / step) + 144, 4000)
-    laws = Laws(
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(96),
-        np.array([data.late.max() - (n - 1) * step]),
-        np.array([step]),
+    span = data.late.max() - data.early.min()
+    n = min(int(12 * span / np.exp(theta[0])) + 144, 4000)
+    laws, spare = (
+        Laws(
+            *(np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(96)),
+            *(np.array([data.late.max()]), np.zeros(1), np.zeros(1)),
+        )
+        for _ in range(2)
     )
     N, P = S + n_others, data.tips.shape[2]
-    hidden, charged, stem = np.zeros((3, N))
-    state = State(np.zeros((N, 4, P)), hidden, charged, stem, np.zeros(N, dtype=bool))
+
+    def places(dtype: Any = np.float64) -> Any:
+        return np.zeros(N, dtype=dtype)
+
+    state = State(
+        *(np.zeros((N, 4, P)), places(), places(), places()),
+        *(places(bool), places(np.intp), places(), np.zeros(11)),
+    )
     scratch = Scratch(
-        np.zeros(N, dtype=np.intp),
-        np.zeros(N, dtype=np.intp),
-        np.zeros(N, dtype=np.intp),
-        np.zeros((N, 4, P)),
-        np.zeros((N, 3)),
-        np.zeros(N + T),
-        np.zeros(N + T, dtype=np.intp),
-        np.zeros((4, P)),
-        np.zeros((4, P)),
-        np.zeros(N),
-        np.zeros(N, dtype=np.intp),
-        np.zeros(N),
-        np.zeros(N, dtype=bool),
+        *(places(np.intp), places(np.intp), places(bool)),
+        *(np.zeros((N, 4, P)), np.zeros((N, 3))),
+        *(np.zeros(N + T), np.zeros(N + T, dtype=np.intp)),
+        *(np.zeros((4, P)), np.zeros((4, P)), np.zeros(P), places()),
+        *(places(np.intp), places(), places(bool), places(np.intp), places()),
     )
     par, b = np.full(N, NOBODY, dtype=np.intp), np.zeros(N)
     par[:S], b[:S] = parents, infected
@@ -372,9 +374,8 @@ def chain(
         np.zeros((kept, S), dtype=np.intp),
         np.zeros((kept, S)),
     )
-    plan = burn, 1, 8 * S
-    rng = np.random.default_rng(seed)
-    run(rng, theta.copy(), *prior, par, b, s, data, laws, state, scratch, plan, out)
+    rng, plan = np.random.default_rng(seed), (burn, 8 * S)
+    run(rng, theta.copy(), prior, par, b, s, data, laws, spare, state, scratch, plan, out)
     return out
 
 

@@ -30,13 +30,13 @@ def _log_gamma_density(x, log_mean, log_shape):  # type: ignore[no-untyped-def]
 
 @helper
 def _fill_unseen(theta, laws):  # type: ignore[no-untyped-def]
-    """Fill `laws.unseen` and `laws.below` with chances of having no sample in one's line.
+    """Fill `laws` with chances of having no sample in one's line, by date of infection.
 
-    By date of infection, the last cell at the end of sampling: of a person with all who descend
-    from it, and of one child of such a person.
+    The last cell is the end of sampling; a cell is a twelfth of a generation.
     """
-    unseen, below, step = laws.unseen, laws.below, laws.step[0]
-    n = len(unseen)
+    unseen, below, n = laws.unseen, laws.below, len(laws.unseen)
+    step = np.exp(theta[_GENERATION]) / 12
+    laws.step[0], laws.first[0] = step, laws.end[0] - (n - 1) * step
     sampled = 1 / (1 + np.exp(-theta[_SAMPLED]))
     R, dispersion = np.exp(theta[_R]), np.exp(theta[_DISPERSION])
     m = len(laws.generation)
@@ -50,8 +50,9 @@ def _fill_unseen(theta, laws):  # type: ignore[no-untyped-def]
     for i in range(n - 1, -1, -1):
         ahead = n - 1 - i  # cells until the end
         if ahead > 0:
-            x = (ahead - 0.5) * step
-            done += step * np.exp(_log_gamma_density(x, theta[2], theta[3]))
+            for part in range(4):
+                x = (ahead - (part + 0.5) / 4) * step
+                done += 0.25 * step * np.exp(_log_gamma_density(x, theta[2], theta[3]))
         inside, rest = 0.0, 1.0
         for j in range(min(m, ahead)):
             # In the middle of a cell; of the first one the nearer end is not known yet.
@@ -61,6 +62,9 @@ def _fill_unseen(theta, laws):  # type: ignore[no-untyped-def]
         below[i] = inside + max(rest, 0.0)
         laws.unsampled[i] = 1 - sampled * min(done, 1.0)
         unseen[i] = laws.unsampled[i] * (1 + R / dispersion * (1 - below[i])) ** -dispersion
+        laws.seen[i] = 0.0
+        if ahead > 0:
+            laws.seen[i] = laws.seen[i + 1] + step * (1 - 0.5 * (unseen[i] + unseen[i + 1]))
 
 
 @helper
@@ -77,56 +81,74 @@ def _at(values, b, laws):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _log_tree(theta, par, b, s, late, data, laws, scratch):  # type: ignore[no-untyped-def]
-    """Return the log-density of the tree, its dates and the columns beside the sequences."""
-    N, S = len(par), len(data.start) - 1
-    number = scratch.number
-    number[:] = 0
-    introductions = 0
-    for h in range(N):
-        if par[h] >= 0:
-            number[par[h]] += 1
-        elif par[h] == -1:
-            introductions += 1
-    shape, delay_shape = np.exp(theta[1]), np.exp(theta[3])
-    scale, delay_scale = np.exp(theta[0]) / shape, np.exp(theta[2]) / delay_shape
-    constant = -lgamma(shape) - shape * np.log(scale)
-    delay_constant = -lgamma(delay_shape) - delay_shape * np.log(delay_scale)
-    log_sampled = -np.log1p(np.exp(-theta[_SAMPLED]))
-    R, dispersion = np.exp(theta[_R]), np.exp(theta[_DISPERSION])
-    origin = data.first_date[0] - np.exp(theta[_AGE])
-    log_late, log_at_once = -np.log1p(np.exp(-theta[_LATE])), -np.log1p(np.exp(theta[_LATE]))
-    total = 0.0
-    for h in range(N):
-        p = par[h]
-        if p == NOBODY:
-            continue
-        total += log_late if late[h] else log_at_once
-        if p >= 0:
-            x = b[h] - b[p]
-            if x <= 0.0:
-                return -np.inf
-            total += (shape - 1) * np.log(x) - x / scale + constant
-        elif introductions > 1 and b[h] <= origin:
+def _first_introduction(par, b):  # type: ignore[no-untyped-def]
+    """Return its date, and how many introductions there are."""
+    first, number = np.inf, 0
+    for h in range(len(par)):
+        if par[h] == -1:
+            first, number = min(first, b[h]), number + 1
+    return first, number
+
+
+@helper
+def _fill_constants(theta, constants):  # type: ignore[no-untyped-def]
+    """Fill in what the terms of all hosts share."""
+    for i in (0, 2):
+        shape = np.exp(theta[i + 1])
+        scale = np.exp(theta[i]) / shape
+        constants[3 * (i // 2)], constants[3 * (i // 2) + 1] = shape, scale
+        constants[3 * (i // 2) + 2] = -lgamma(shape) - shape * np.log(scale)
+    constants[6] = -np.log1p(np.exp(-theta[_SAMPLED]))
+    constants[7], constants[8] = np.exp(theta[_R]), np.exp(theta[_DISPERSION])
+    constants[9], constants[10] = -np.log1p(np.exp(-theta[_LATE])), -np.log1p(np.exp(theta[_LATE]))
+
+
+@helper
+def _log_host(h, constants, par, b, s, data, laws, state):  # type: ignore[no-untyped-def]
+    """Return the log-density of a host: infection, number of children, sampling."""
+    S, p, m = len(data.start) - 1, par[h], state.number[h]
+    total = constants[9] if state.late[h] else constants[10]
+    if p >= 0:
+        x = b[h] - b[p]
+        if x <= 0.0:
             return -np.inf
-        m = number[h]
-        # The m-th derivative of the generating function of the number of children.
-        total -= (dispersion + m) * np.log1p(R / dispersion * (1 - _at(laws.below, b[h], laws)))
-        for i in range(m):
-            total += np.log(R * (dispersion + i) / dispersion)
-        if h < S:
-            x = s[data.start[h]] - b[h]
-            for r in range(data.start[h], data.start[h + 1]):
-                if s[r] <= b[h]:
-                    return -np.inf
-            total += (delay_shape - 1) * np.log(x) - x / delay_scale + delay_constant
-            total += log_sampled
-        else:
-            if m == 0:
+        total += (constants[0] - 1) * np.log(x) - x / constants[1] + constants[2]
+    R, dispersion = constants[7], constants[8]
+    # The m-th derivative of the generating function of the number of children.
+    total -= (dispersion + m) * np.log1p(R / dispersion * (1 - _at(laws.below, b[h], laws)))
+    for i in range(m):
+        total += np.log(R * (dispersion + i) / dispersion)
+    if h < S:
+        for r in range(data.start[h], data.start[h + 1]):
+            if s[r] <= b[h]:
                 return -np.inf
-            total += np.log(_at(laws.unsampled, b[h], laws))
-    # Introductions are a Poisson process of unknown rate, exponential beforehand with one expected.
-    total += lgamma(introductions + 1.0) - introductions * np.log(2 * data.span[0])
+        x = s[data.start[h]] - b[h]
+        total += (constants[3] - 1) * np.log(x) - x / constants[4] + constants[5] + constants[6]
+    elif m == 0:
+        return -np.inf
+    else:
+        total += np.log(_at(laws.unsampled, b[h], laws))
+    return total
+
+
+@helper
+def _log_tree(par, b, data, laws, state):  # type: ignore[no-untyped-def]
+    """Return the log-density of the tree, its dates and the columns beside the sequences.
+
+    From the terms of all hosts, which are up to date.
+    """
+    S, total = len(data.start) - 1, 0.0
+    for h in range(len(par)):
+        if par[h] != NOBODY:
+            total += state.term[h]
+    if total == -np.inf:
+        return -np.inf
+    # After the first introduction others are a Poisson process of unknown rate, exponential
+    # beforehand with one expected within the dates of the table; only those with samples are seen.
+    first, introductions = _first_introduction(par, b)
+    seen = _at(laws.seen, first, laws)
+    seen += max(laws.first[0] - first, 0.0) * (1 - laws.unseen[0])
+    total += lgamma(float(introductions)) - introductions * np.log(data.span[0] + seen)
     if data.single[0] and introductions > 1:
         return -np.inf
     for u in range(S):
@@ -142,18 +164,62 @@ def _log_tree(theta, par, b, s, late, data, laws, scratch):  # type: ignore[no-u
     return total
 
 
+@helper
+def _whole_log_tree(theta, par, b, s, data, laws, state):  # type: ignore[no-untyped-def]
+    """Return `_log_tree` with all terms made anew."""
+    constants, number = state.constants, state.number
+    _fill_constants(theta, constants)
+    number[:] = 0
+    for h in range(len(par)):
+        if par[h] >= 0:
+            number[par[h]] += 1
+    for h in range(len(par)):
+        if par[h] != NOBODY:
+            state.term[h] = _log_host(h, constants, par, b, s, data, laws, state)
+    return _log_tree(par, b, data, laws, state)
+
+
+@helper
+def _changed_log_tree(par, b, s, data, laws, state, scratch):  # type: ignore[no-untyped-def]
+    """Return `_log_tree` with terms made anew of hosts that differ from those in `scratch`."""
+    N, number, touched = len(par), state.number, scratch.touched
+    touched[:] = False
+    for h in range(N):
+        old = scratch.par[h]
+        if par[h] != old:
+            touched[h] = True
+            if old >= 0:
+                number[old] -= 1
+                touched[old] = True
+            if par[h] >= 0:
+                number[par[h]] += 1
+                touched[par[h]] = True
+    for h in range(N):
+        p = par[h]
+        if p == NOBODY:
+            continue
+        moved = b[h] != scratch.b[h] or state.late[h] != scratch.late[h]
+        if touched[h] or moved or (p >= 0 and b[p] != scratch.b[p]):
+            state.term[h] = _log_host(h, state.constants, par, b, s, data, laws, state)
+            if state.term[h] == -np.inf:
+                return -np.inf
+    return _log_tree(par, b, data, laws, state)
+
+
 # Sequences ---------------------------------------------------------------------------------
 
 
 @helper
-def _moved(vector, time, rate, result):  # type: ignore[no-untyped-def]
+def _moved(vector, time, rate, result, sums):  # type: ignore[no-untyped-def]
     """Fill `result` (4, P) with a message sent back in time."""
     r = 0.25 * -np.expm1(-4.0 / 3.0 * rate * time)
     keep = 1 - 4 * r
-    for i in range(vector.shape[1]):
-        total = r * (vector[0, i] + vector[1, i] + vector[2, i] + vector[3, i])
-        for a in range(4):
-            result[a, i] = keep * vector[a, i] + total
+    P = vector.shape[1]
+    for i in range(P):
+        sums[i] = r * (vector[0, i] + vector[1, i] + vector[2, i] + vector[3, i])
+    for a in range(4):
+        for i in range(P):
+            result[a, i] = keep * vector[a, i] + sums[i]
 
 
 @helper
@@ -187,7 +253,7 @@ def _message(h, theta, par, b, s, data, state, scratch):  # type: ignore[no-unty
     for i in range(n):
         t, w = times[i], what[i]
         if i > 0 and t < now:
-            _moved(own, now - t, rate, own)
+            _moved(own, now - t, rate, own, scratch.sums)
             charged += (now - t) * (1 - hidden)
         now = t
         if w < 0:
@@ -200,9 +266,9 @@ def _message(h, theta, par, b, s, data, state, scratch):  # type: ignore[no-unty
         else:
             length = b[w] - t
             if i == 0:
-                _moved(state.message[w], length, rate, own)
+                _moved(state.message[w], length, rate, own, scratch.sums)
             else:
-                _moved(state.message[w], length, rate, other)
+                _moved(state.message[w], length, rate, other, scratch.sums)
                 own *= other
             charged += state.charged[w] + length * (1 - state.hidden[w])
             hidden *= state.hidden[w]
@@ -214,7 +280,7 @@ def _message(h, theta, par, b, s, data, state, scratch):  # type: ignore[no-unty
     else:
         state.stem[h] = (now - b[h]) * (1 - hidden)
     if now > b[h]:
-        _moved(own, now - b[h], rate, own)
+        _moved(own, now - b[h], rate, own, scratch.sums)
         charged += (now - b[h]) * (1 - hidden)
     state.hidden[h], state.charged[h] = hidden, charged
 
@@ -223,21 +289,21 @@ def _message(h, theta, par, b, s, data, state, scratch):  # type: ignore[no-unty
 def _log_letters(theta, par, b, data, state, scratch):  # type: ignore[no-untyped-def]
     """Return the log-likelihood of all letters, from the messages of introductions."""
     rate = np.exp(theta[_RATE])
-    introductions, last = 0, 0
-    for h in range(len(par)):
-        if par[h] == -1:
-            introductions, last = introductions + 1, h
+    first, introductions = _first_introduction(par, b)
     counts = data.counts
     if introductions == 1:
+        last = 0
+        while par[last] != -1:
+            last += 1
         whole = state.message[last]
         charged = state.charged[last] - state.stem[last]
     else:
         whole, other, charged = scratch.whole, scratch.vector, 0.0
         whole[:] = 1.0
-        origin = data.first_date[0] - np.exp(theta[_AGE])
+        origin = first - np.exp(theta[_AGE])
         for h in range(len(par)):
             if par[h] == -1:
-                _moved(state.message[h], b[h] - origin, rate, other)
+                _moved(state.message[h], b[h] - origin, rate, other, scratch.sums)
                 whole *= other
                 charged += state.charged[h] + (b[h] - origin) * (1 - state.hidden[h])
     total = -rate * charged * data.n_constant[0]
@@ -248,7 +314,10 @@ def _log_letters(theta, par, b, data, state, scratch):  # type: ignore[no-untype
 
 @helper
 def _refreshed(theta, par, b, s, data, state, scratch):  # type: ignore[no-untyped-def]
-    """Make the messages of all marked hosts and of those above them anew, keeping the old ones."""
+    """Make the messages of all marked hosts and of those above them anew, keeping the old ones.
+
+    Nobody is marked then.
+    """
     N, marked, order = len(par), scratch.marked, scratch.order
     for h in range(N):
         if marked[h] == 1:
@@ -265,6 +334,7 @@ def _refreshed(theta, par, b, s, data, state, scratch):  # type: ignore[no-untyp
                 j -= 1
             order[j + 1] = h
             n += 1
+    marked[:N] = 0
     for i in range(n):
         h = order[i]
         scratch.message[h] = state.message[h]
@@ -334,6 +404,7 @@ def _tried_as_parents(h, at, removed, kind, theta, par, b, data, weights):  # ty
     """
     N, S = len(par), len(data.start) - 1
     total = 0.0
+    has_children = _children(h, par) > 0
     shape = np.exp(theta[1])
     scale = np.exp(theta[0]) / shape
     peak = max((shape - 1) * scale, 0.3 * scale * shape)
@@ -342,7 +413,7 @@ def _tried_as_parents(h, at, removed, kind, theta, par, b, data, weights):  # ty
         if par[v] == NOBODY or v == removed:
             continue
         w = v
-        while w >= 0 and w != h:
+        while has_children and w >= 0 and w != h:
             w = par[w]
         if w == h:
             continue
@@ -558,27 +629,26 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
 
 
 @compiled
-def run(rng, theta, steps, centre, spread, tied, par, b, s, data, laws, state, scratch, plan, out):  # type: ignore[no-untyped-def]
+def run(rng, theta, prior, par, b, s, data, laws, spare, state, scratch, plan, out):  # type: ignore[no-untyped-def]
     """Run the chain; return how often each kind of move was accepted, of how often it was tried.
 
-    `theta` (11,) with steps (11,) of its moves, 0 where given, and the normal prior's centre and
-    spread; `tied` (2,): standard deviations that are given while their mean is not; `plan`: rounds
-    that are not kept, rounds between kept ones, moves in a round. `out` are arrays of kept states.
+    `spare` is room for other laws; `plan`: rounds that are not kept, moves in a round. `out` are
+    arrays of kept states.
     """
+    steps, centre, spread, tied = prior
     N, S = len(par), len(data.start) - 1
-    burn, thin, moves = plan
-    counts = np.zeros((9, 2))
+    burn, moves = plan
+    counts = np.zeros((10, 2))
     scratch_theta = theta.copy()
     _fill_unseen(theta, laws)
-    scratch.marked[:] = 0
     for h in range(N):
         scratch.marked[h] = par[h] != NOBODY
     _refreshed(theta, par, b, s, data, state, scratch)
-    scratch.marked[:] = 0
-    log_tree = _log_tree(theta, par, b, s, state.late, data, laws, scratch)
+    log_tree = _whole_log_tree(theta, par, b, s, data, laws, state)
     log_letters = _log_letters(theta, par, b, data, state, scratch)
     kept = len(out.theta)
-    for turn in range(burn + thin * kept):
+    top = N  # all places from there on are free
+    for turn in range(burn + kept):
         for _ in range(moves):
             # Not all moves are tried equally often.
             pick = rng.random()
@@ -586,88 +656,116 @@ def run(rng, theta, steps, centre, spread, tied, par, b, s, data, laws, state, s
             if pick > 0.3:
                 move = 1 + (pick > 0.36) + (pick > 0.42) + (pick > 0.48) + (pick > 0.54)
                 move += pick > 0.94
-            scratch.par[:] = par
-            scratch.late[:] = state.late
-            scratch.b[:] = b
-            log_ratio = _proposed(move, theta, par, b, s, state.late, data, scratch, rng)
+            while top < N and par[top - 1] != NOBODY:
+                top += 1
+            while top > S + 1 and par[top - 1] == NOBODY and par[top - 2] == NOBODY:
+                top -= 1
+            live, dates = par[:top], b[:top]
+            scratch.par[:top] = live
+            scratch.late[:top] = state.late[:top]
+            scratch.b[:top] = dates
+            scratch.term[:top] = state.term[:top]
+            scratch.number[:top] = state.number[:top]
+            log_ratio = _proposed(move, theta, live, dates, s, state.late, data, scratch, rng)
             counts[move, 1] += 1
             accepted = False
             n = 0
             if log_ratio > -np.inf:
-                new_tree = _log_tree(theta, par, b, s, state.late, data, laws, scratch)
-                left = new_tree - log_tree + log_ratio
-                chance = np.log(rng.random())
-                if new_tree > -np.inf:
-                    n = _refreshed(theta, par, b, s, data, state, scratch)
-                    new_letters = _log_letters(theta, par, b, data, state, scratch)
-                    accepted = left + new_letters - log_letters > chance
-            scratch.marked[:] = 0
+                new_tree = _changed_log_tree(live, dates, s, data, laws, state, scratch)
+                # First without the letters, which take longest; what passes, by these alone.
+                if new_tree - log_tree + log_ratio > np.log(rng.random()):
+                    n = _refreshed(theta, live, dates, s, data, state, scratch)
+                    new_letters = _log_letters(theta, live, dates, data, state, scratch)
+                    accepted = new_letters - log_letters > np.log(rng.random())
+            scratch.marked[:top] = 0
             if accepted:
                 log_tree, log_letters = new_tree, new_letters
                 counts[move, 0] += 1
             else:
-                par[:] = scratch.par
-                b[:] = scratch.b
-                state.late[:] = scratch.late
+                live[:] = scratch.par[:top]
+                dates[:] = scratch.b[:top]
+                state.late[:top] = scratch.late[:top]
+                state.term[:top] = scratch.term[:top]
+                state.number[:top] = scratch.number[:top]
                 _restored(n, state, scratch)
         # Dates within the interval that is known.
         for r in range(len(s)):
             if data.late[r] > data.early[r]:
-                old = s[r]
+                old, h = s[r], data.host[r]
+                old_term = state.term[h]
                 s[r] = data.early[r] + rng.random() * (data.late[r] - data.early[r])
-                new_tree = _log_tree(theta, par, b, s, state.late, data, laws, scratch)
+                term = _log_host(h, state.constants, par, b, s, data, laws, state)
+                new_tree = log_tree - old_term + term
                 accepted = False
                 n = 0
                 if new_tree > -np.inf:
-                    scratch.marked[data.host[r]] = 1
+                    state.term[h] = term
+                    scratch.marked[h] = 1
                     n = _refreshed(theta, par, b, s, data, state, scratch)
                     new_letters = _log_letters(theta, par, b, data, state, scratch)
                     left = new_tree + new_letters - log_tree - log_letters
                     accepted = left > np.log(rng.random())
-                    scratch.marked[:] = 0
                 counts[7, 1] += 1
                 if accepted:
                     log_tree, log_letters = new_tree, new_letters
                     counts[7, 0] += 1
                 else:
-                    s[r] = old
+                    s[r], state.term[h] = old, old_term
                     _restored(n, state, scratch)
-        for i in range(len(theta)):
-            if steps[i] == 0.0:
+        for i in range(len(theta) + 1):
+            # The last move shifts all dates of infection with the mean delay, its spread kept.
+            shift, k = i == len(theta), i if i < len(theta) else _DELAY
+            if steps[k] == 0.0 or (shift and steps[_DELAY_SHAPE] == 0.0 and np.isnan(tied[1])):
                 continue
             scratch_theta[:] = theta
-            old = theta[i]
-            theta[i] += steps[i] * rng.normal()
-            if i < 4 and i % 2 == 0 and not np.isnan(tied[i // 2]):
-                theta[i + 1] = 2 * (theta[i] - np.log(tied[i // 2]))
-            log_ratio = (old - centre[i]) ** 2 - (theta[i] - centre[i]) ** 2
-            log_ratio *= 0.5 / spread[i] ** 2
-            if i not in (_RATE, _TRUNK, _LATE, _AGE):
-                _fill_unseen(theta, laws)
-            new_tree = _log_tree(theta, par, b, s, state.late, data, laws, scratch)
+            scratch.b[:] = b
+            scratch.term[:] = state.term
+            old = theta[k]
+            theta[k] += steps[k] * rng.normal()
+            log_ratio = 0.0
+            if shift:
+                b[:] += np.exp(old) - np.exp(theta[k])
+                theta[_DELAY_SHAPE] += 2 * (theta[k] - old)
+            elif k in (_GENERATION, _DELAY) and not np.isnan(tied[k // 2]):
+                theta[k + 1] = 2 * (theta[k] - np.log(tied[k // 2]))
+            for j in range(len(theta)):
+                if steps[j] > 0.0:
+                    log_ratio += (scratch_theta[j] - centre[j]) ** 2 / (2 * spread[j] ** 2)
+                    log_ratio -= (theta[j] - centre[j]) ** 2 / (2 * spread[j] ** 2)
+            by_laws = k not in (_RATE, _TRUNK, _LATE, _AGE)
+            new_tree = log_tree
+            if by_laws:
+                _fill_unseen(theta, spare)
+                new_tree = _whole_log_tree(theta, par, b, s, data, spare, state)
+            elif k == _LATE:
+                new_tree = _whole_log_tree(theta, par, b, s, data, laws, state)
             new_letters, n = log_letters, 0
             if new_tree > -np.inf:
-                if i in (_RATE, _TRUNK):
+                if shift or k in (_RATE, _TRUNK):
                     for h in range(N):
                         scratch.marked[h] = par[h] != NOBODY
                     n = _refreshed(theta, par, b, s, data, state, scratch)
-                    scratch.marked[:] = 0
-                if i in (_RATE, _TRUNK, _AGE):
+                if shift or k in (_RATE, _TRUNK, _AGE):
                     new_letters = _log_letters(theta, par, b, data, state, scratch)
             log_ratio += new_tree + new_letters - log_tree - log_letters
-            counts[8, 1] += 1
+            counts[8 + shift, 1] += 1
             if log_ratio > np.log(rng.random()):
                 log_tree, log_letters = new_tree, new_letters
-                counts[8, 0] += 1
+                counts[8 + shift, 0] += 1
+                if by_laws:
+                    laws, spare = spare, laws
             else:
                 theta[:] = scratch_theta
-                if i not in (_RATE, _TRUNK, _LATE, _AGE):
-                    _fill_unseen(theta, laws)
+                b[:] = scratch.b
+                state.term[:] = scratch.term
+                _fill_constants(theta, state.constants)
                 _restored(n, state, scratch)
-        at = turn - burn
-        if at >= 0 and (at + 1) % thin == 0:
-            k = at // thin
+        k = turn - burn
+        if k >= 0:
             out.theta[k] = theta
+            # Kept as the time from the origin to the first sample.
+            age = np.exp(theta[_AGE]) + data.first_date[0] - _first_introduction(par, b)[0]
+            out.theta[k, _AGE] = np.log(age)
             out.value[k] = log_tree + log_letters
             for u in range(S):
                 v, between = par[u], 0

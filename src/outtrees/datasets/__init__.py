@@ -3,7 +3,7 @@
 from outtrees.datasets.bundled import load_diabetes, load_heart, load_liver, load_zoo
 from outtrees.datasets.diseases import DISEASES, waiting_time
 from outtrees.datasets.generators import make_out_tree, make_spiral, random_out_tree
-from outtrees.datasets.outbreak import make_line_list, make_outbreak
+from outtrees.datasets.outbreak import make_line_list, make_outbreak, make_sampled_outbreak
 
 __all__ = [
     "DISEASES",
@@ -14,6 +14,7 @@ __all__ = [
     "make_line_list",
     "make_out_tree",
     "make_outbreak",
+    "make_sampled_outbreak",
     "make_spiral",
     "random_out_tree",
     "waiting_time",

@@ -1,4 +1,4 @@
-"""A simulated outbreak: cases with dates, wards and DNA, and who infected whom."""
+"""Simulated outbreaks: cases with dates, wards and DNA, and who infected whom."""
 
 from __future__ import annotations
 
@@ -125,6 +125,224 @@ def make_outbreak(
         sequences[name] = "".join(letters)
     infectors = {name: names[v] if v >= 0 else "" for name, v in zip(names, above, strict=True)}
     return Outbreak(table, sequences, infectors)
+
+
+class SampledOutbreak(NamedTuple):
+    """Samples in order of their dates, and the truth about all people above them."""
+
+    table: dict[str, list[str]]  # sample, date
+    sequences: dict[str, str]  # sample → DNA; N where not read
+    infectors: dict[str, str]  # person → infector, "" for an introduction
+    infected: dict[str, float]  # person → days after 1 January 2020
+
+
+def make_sampled_outbreak(
+    n_samples: int = 50,
+    *,
+    generation_mean: float = 5.0,
+    generation_sd: float = 5.0**0.5,
+    delay_mean: float = 5.0,
+    delay_sd: float = 5.0**0.5,
+    sampled: float = 0.5,
+    reproduction: float = 2.0,
+    dispersion: float = float("inf"),
+    introductions: float = 0.0,
+    origin: float = 10.0,
+    substitution_rate: float = 2e-5,
+    n_sites: int = 10_000,
+    settling: float = float("inf"),
+    late: float = 1.0,
+    read: float = 1.0,
+    random_state: Any = None,
+) -> SampledOutbreak:
+    """Return the first samples of an outbreak in which many are never sampled, and its truth.
+
+    This is the model of docs/outbreaks.md. A person infects a negative binomial number of others,
+    each a gamma distributed time after its own infection, and may be sampled a gamma distributed
+    time after it. DNA changes with time (JC69). That of a host's sample changes for `settling` days
+    after infection and then no more; a strain that is passed on departs from it as late as that
+    allows with probability `late`, else at infection, and changes by itself from then on. Outbreaks
+    that die out before there are enough samples are begun anew.
+
+    Parameters
+    ----------
+    n_samples : int
+        Samples.
+    generation_mean, generation_sd : float
+        Of the days from infection to infection.
+    delay_mean, delay_sd : float
+        Of the days from infection to sampling.
+    sampled : float
+        The share of people who are sampled in the end.
+    reproduction, dispersion : float
+        Mean and dispersion of the number of people whom one infects; Poisson if infinite.
+    introductions : float
+        Introductions a day, after the first.
+    origin : float
+        Days from the sequence that all introductions stem from to the first of them.
+    substitution_rate : float
+        Substitutions a site and day.
+    n_sites : int
+        Sites of DNA.
+    settling, late : float
+        Within-host diversity, as above; by default a child has all that its parent gained before.
+    read : float
+        The share of sites that are read.
+    random_state : int, Generator or None
+        For all draws.
+
+    Returns
+    -------
+    SampledOutbreak
+        A named tuple of table, sequences, infectors and infected. People above the samples have
+        names too; those in the table were sampled.
+
+    Raises
+    ------
+    ValueError
+        If there would be fewer than one sample, or outbreaks would hardly ever be large enough.
+
+    Examples
+    --------
+    >>> outbreak = make_sampled_outbreak(5, random_state=0)
+    >>> len(outbreak.table["date"]), len(outbreak.infected) >= 5
+    (5, True)
+    """
+    rng = np.random.default_rng(random_state)
+    if n_samples < 1 or not 0 < sampled <= 1:
+        raise ValueError(
+            "n_samples must be at least 1, and sampled above 0 and at most 1; "
+            f"got {n_samples} and {sampled}"
+        )
+    if not reproduction > 1 and not introductions > 0:
+        raise ValueError(
+            "reproduction must be above 1, or introductions above 0, or outbreaks would die out; "
+            f"got {reproduction} and {introductions}"
+        )
+    shape, delay_shape = (generation_mean / generation_sd) ** 2, (delay_mean / delay_sd) ** 2
+    found = None
+    while found is None:
+        found = _grown(
+            *(n_samples, sampled, reproduction, dispersion, introductions),
+            *((shape, generation_mean / shape), (delay_shape, delay_mean / delay_shape), rng),
+        )
+    times, above, dates = found
+    rows = sorted(dates, key=dates.__getitem__)
+    kept = set(rows)
+    for person in range(len(times) - 1, -1, -1):
+        if person in kept and above[person] >= 0:
+            kept.add(above[person])
+    people = sorted(kept)  # above the samples, in order of infection
+    clock = _Clock(substitution_rate * n_sites, n_sites, settling, late, times[0] - origin)
+    changed = _strains(people, found, clock, rng)
+    names = {person: f"p{person}" for person in people}
+    strain, start, sequences = rng.integers(4, size=n_sites), date(2020, 1, 1), {}
+    for row in rows:
+        letters = strain.copy()
+        for site, move in changed[row].items():
+            letters[site] = (letters[site] + move) % 4
+        text = _BASES[letters]
+        text[rng.random(n_sites) >= read] = "N"
+        sequences[names[row]] = "".join(text)
+    return SampledOutbreak(
+        {
+            "sample": [names[row] for row in rows],
+            "date": [(start + timedelta(days=int(dates[row]))).isoformat() for row in rows],
+        },
+        sequences,
+        {names[p]: names.get(above[p], "") for p in people},
+        {names[p]: times[p] for p in people},
+    )
+
+
+class _Clock(NamedTuple):
+    """How sequences change."""
+
+    rate: float  # of the whole sequence
+    n_sites: int
+    settling: float
+    late: float
+    origin: float  # its date
+
+
+def _strains(
+    people: list[int],
+    found: tuple[list[float], list[int], dict[int, float]],
+    clock: _Clock,
+    rng: np.random.Generator,
+) -> dict[int, dict[int, int]]:
+    """Return for each sample in how far its letters differ from the origin's, by site."""
+    times, above, dates = found
+    until = {person: dates.get(person, times[person]) for person in people}
+    for person in people:
+        if above[person] >= 0:
+            until[above[person]] = max(until[above[person]], times[person])
+    first: dict[int, dict[int, int]] = {}  # at infection
+    gained: dict[int, list[tuple[float, int, int]]] = {}  # afterwards: moment, site, move
+
+    def changes(start: float, end: float) -> list[tuple[float, int, int]]:
+        number = rng.poisson(clock.rate * (end - start))
+        moments = np.sort(rng.uniform(start, end, number)).tolist()
+        sites, moves = rng.integers(clock.n_sites, size=number), rng.integers(1, 4, size=number)
+        return list(zip(moments, sites.tolist(), moves.tolist(), strict=True))
+
+    def after(own: dict[int, int], more: list[tuple[float, int, int]]) -> dict[int, int]:
+        result = dict(own)
+        for _, site, move in more:
+            result[site] = (result.get(site, 0) + move) % 4
+        return result
+
+    def strain_at(person: int, moment: float) -> dict[int, int]:
+        return after(first[person], [change for change in gained[person] if change[0] <= moment])
+
+    for person in people:
+        v, b = above[person], times[person]
+        own, start = {}, clock.origin
+        if v >= 0:
+            start = min(b, times[v] + clock.settling) if rng.random() < clock.late else times[v]
+            own = strain_at(v, start)
+        first[person] = after(own, changes(start, b))
+        gained[person] = changes(b, min(until[person], b + clock.settling))
+    return {person: strain_at(person, dates[person]) for person in dates}
+
+
+def _grown(
+    n_samples: int,
+    sampled: float,
+    reproduction: float,
+    dispersion: float,
+    introductions: float,
+    generation: tuple[float, float],  # shape and scale
+    delay: tuple[float, float],
+    rng: np.random.Generator,
+) -> tuple[list[float], list[int], dict[int, float]] | None:
+    """Return dates of infection, infectors and dates of the first samples; None if it died out."""
+    queue: list[tuple[float, int]] = [(0.0, -1)]  # infections to come, and by whom
+    coming: list[tuple[float, int]] = []  # samples to come, and whose
+    times: list[float] = []
+    above: list[int] = []
+    dates: dict[int, float] = {}
+    while queue or coming:
+        if coming and (not queue or coming[0][0] < queue[0][0]):
+            moment, person = heapq.heappop(coming)
+            dates[person] = moment
+            if len(dates) == n_samples:
+                return times, above, dates
+            continue
+        moment, infector = heapq.heappop(queue)
+        person = len(times)
+        times.append(moment)
+        above.append(infector)
+        if infector < 0 and introductions > 0:
+            heapq.heappush(queue, (moment + rng.exponential(1 / introductions), -1))
+        mean = reproduction
+        if np.isfinite(dispersion):
+            mean *= rng.gamma(dispersion, 1 / dispersion)
+        for wait in rng.gamma(*generation, size=rng.poisson(mean)).tolist():
+            heapq.heappush(queue, (moment + wait, person))
+        if rng.random() < sampled:
+            heapq.heappush(coming, (moment + rng.gamma(*delay), person))
+    return None
 
 
 def make_line_list(
