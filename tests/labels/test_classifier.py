@@ -168,6 +168,35 @@ def test_correlated_columns_do_not_drown_the_labels():
     assert wrong < 0.15  # 0.06; with "parzen" 0.27, and 0.35 for one label everywhere
 
 
+@pytest.mark.parametrize(("shape", "favoured"), [("rings", True), ("clouds", False)])
+def test_attributes_favour_trees_where_classes_wind(shape, favoured):
+    """All forms but clouds gain the same, and only where records form no clouds."""
+    from sklearn.datasets import make_blobs, make_circles
+
+    X, truth = (
+        make_circles(150, noise=0.06, factor=0.5, random_state=1)
+        if shape == "rings"
+        else make_blobs(150, centers=[[0, 0], [3, 1]], random_state=1)
+    )
+    known = np.where(np.arange(150) < 8, truth, -1)
+    choice = OutTreeClassifier(random_state=0).fit(X, known).choice_
+    added = choice.scores - 0.5 * choice.log_held_out
+    assert np.allclose(added[choice.fresh == 1], 0)
+    assert np.ptp(added[choice.fresh != 1]) < 1e-9
+    assert (added.max() > 1) == favoured
+    assert added.max() <= 4 + 1e-9
+
+
+def test_winding_does_not_depend_on_rows_or_repeats():
+    from outtrees.labels.choice import winding
+
+    X = np.random.default_rng(3).normal(size=(60, 3)).round(2)
+    again = np.random.default_rng(0).permutation(np.vstack([X, X[:20]]))
+    assert winding(again, 2) == winding(X, 2)
+    assert winding(X[:7], 2) == 0
+    assert winding(np.ones((50, 2)), 2) == 0
+
+
 def test_rings_from_two_labels_each():
     """With two known in a class hidden labels say nothing; sharp trees follow rings anyway."""
     from sklearn.datasets import make_circles

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from outtrees._common.edges import EdgeList
 from outtrees._common.random import as_generator
@@ -36,6 +37,9 @@ _TRUST = 0.5
 # The sharpest trees are sure of every label, and now and then wrong: one wrong label says no more
 # against them than this share of doubt lets it.
 _DOUBT = 0.05
+# Of what the attributes say for classes that wind (`winding`): so many nats count for nothing, of
+# the others this share does, up to a limit.
+_NOT_WINDING, _WINDING_TRUST, _MOST_WINDING = 10.0, 0.1, 4.0
 _PARTS = 8  # of the trees, each left out in turn, to see how much the scores depend on them
 _TRIED_TREES = 64  # for each setting and fold
 
@@ -59,7 +63,7 @@ class Choice:
     log_held_out: Array  # (n,) Σ log p(label | labels of other folds, attributes), with doubt
     errors: Array  # (n,) the share of known labels that the other folds get wrong
     effective_trees: Array  # (n,) behind each estimate, the fewest of all folds
-    scores: Array  # (n,) half of log_held_out
+    scores: Array  # (n,) half of log_held_out, and what the attributes say for the form
     # (n, parts) the same without each part of the trees
     scores_without: Array = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -170,6 +174,7 @@ def choose_settings(
     n_trees: int = 64,
     random_state: Any = None,
     given: Callable[[Labels], LabelModel] | None = None,
+    favour: float = 0.0,
 ) -> Choice:
     """Return the setting that predicts known labels from other known ones best.
 
@@ -178,6 +183,8 @@ def choose_settings(
     (`weigh_trees`); half of their log-probability counts. O(T³) for each setting and fold.
 
     `given` returns the model that knows these labels only, if what is hidden would show in `model`.
+    `favour` is added to the scores of settings in which classes have no clouds of their own (all
+    but OF_CLASS).
 
     Examples
     --------
@@ -207,7 +214,7 @@ def choose_settings(
             held_out += _held_out(weighed, labels[fold], len(held_out) - 1)
             wrong += int((chances.argmax(axis=1) != labels[fold]).sum())
             effective = min(effective, weighed.effective_trees)
-        score, *others = _TRUST * held_out
+        score, *others = _TRUST * held_out + favour * (setting.fresh != OF_CLASS)
         rows.append((*setting, held_out[0], wrong / len(seen), effective, score))
         without.append(others)
     table = np.array(rows, dtype=np.float64).T
@@ -228,6 +235,63 @@ def _held_out(weighed: WeighedLabels, labels: Labels, n_parts: int) -> Array:
         chances = np.where(total > 0, weights @ of_trees / total, 0.0)
     doubtful = (1 - _DOUBT) * chances + _DOUBT / weighed.marginals.shape[1]
     return np.asarray(np.log(doubtful).sum(axis=1))
+
+
+def winding(
+    X: Array,  # (T, D) of real numbers, none missing
+    n_classes: int,
+) -> float:
+    """Return by how many nats neighbours foretell records better than `n_classes` clouds do.
+
+    Both are asked for records that are left out, in the plane of the two largest principal
+    components: a kernel density whose width is the best of several, and the best Gaussian mixture
+    with so many components. Labels play no part. Where classes are clouds neither is much better;
+    rings, spirals and moons have no such clouds. No record counts for more than two nats.
+
+    Examples
+    --------
+    >>> angle = np.linspace(0, 2 * np.pi, 75, endpoint=False)
+    >>> ring = np.column_stack([np.cos(angle), np.sin(angle)])
+    >>> rings = np.vstack([ring, 0.4 * ring]) + np.random.default_rng(0).normal(0, 0.05, (150, 2))
+    >>> winding(rings, 2) > 25, winding(np.random.default_rng(0).normal(size=(150, 2)), 2) > 10
+    (True, False)
+    """
+    from scipy.spatial.distance import pdist, squareform
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+
+    X = np.unique(X, axis=0)  # coincident records would foretell each other; rows in any order
+    T, spread = len(X), X.std(axis=0)
+    if 4 * max(n_classes, 2) > T:
+        return 0.0
+    centred = (X - X.mean(axis=0))[:, spread > 0] / spread[spread > 0]
+    plane = np.linalg.svd(centred, full_matrices=False)
+    points = (plane.U * plane.S)[:, :2]
+    width = np.sqrt(points.var(axis=0).mean())
+    square = squareform(pdist(points, "sqeuclidean"), checks=False) / width**2
+    np.fill_diagonal(square, np.inf)
+
+    near = [
+        logsumexp(-0.5 * square / h**2, axis=1) - points.shape[1] * np.log(h * width)
+        for h in np.geomspace(0.05, 1.0, 12)
+    ]
+    by_neighbours = max(near, key=np.sum) - np.log(T - 1) - points.shape[1] / 2 * np.log(2 * np.pi)
+    clouds = []
+    for covariance in ("tied", "diag", "full"):
+        mixture = GaussianMixture(
+            n_classes, covariance_type=covariance, reg_covar=1e-3 * width**2, random_state=0
+        )
+        log_density = np.empty(T)
+        for fold in range(4):
+            left_out = np.arange(T) % 4 == fold
+            with warnings.catch_warnings():  # any clouds will do that foretell well
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                mixture.fit(points[~left_out])
+            log_density[left_out] = mixture.score_samples(points[left_out])
+        clouds.append(log_density)
+    # A record far from all others says more against one form of the clouds than it should.
+    by_clouds = max(clouds, key=lambda c: np.maximum(c, np.quantile(c, 0.02)).sum())
+    return float(np.clip(by_neighbours - by_clouds, -2.0, 2.0).sum())
 
 
 def settled_model(
@@ -264,6 +328,10 @@ def settled_model(
         classes = mutations.knowing(labels, model.n_classes)
         return model.with_options(log_fresh=classes.fresh(X, X))
 
+    favour = 0.0
+    # A mutation without a noise is not of real numbers.
+    if joint == "either" and mutations.kept._narrowed(0.5) is not None and not np.isnan(X).any():
+        favour = _WINDING_TRUST * (winding(X, model.n_classes) - _NOT_WINDING)
     forms = {"fresh": (OF_CLASS,), "common": (OF_ALL,), "either": tuple(_TRIED)}
     choice = choose_settings(
         model,
@@ -272,6 +340,7 @@ def settled_model(
         random_state=random_state,
         given=knowing if joint in ("fresh", "either") else None,
         n_trees=_TRIED_TREES,
+        favour=float(np.clip(favour, 0.0, _MOST_WINDING)),
     )
     best = choice.best
     return model.with_options(stickiness=best.stickiness, sharpness=best.sharpness), choice
