@@ -1,7 +1,7 @@
-"""Make the pictures of docs/report.md and docs/app.md anew (needs Chromium).
+"""Make the pictures of the README, the home page, docs/report.md and docs/app.md anew (Chromium).
 
-A simulated outbreak of 60 cases, its report, and each of its views at the width of a desk and of a
-phone.
+The report of the README's commands; and a simulated outbreak of 60 cases, its report, and each of
+its views at the width of a desk and of a phone.
 """
 
 import base64
@@ -72,8 +72,34 @@ def main():
                 )
                 save(browser, f"report-what-if-{size}.png", width, "what-if", "tree")
             pictures_of_the_app(browser, Path(folder), table, sequences)
+            picture_of_the_readme(browser, Path(folder))
         finally:
             browser.quit()
+
+
+def picture_of_the_readme(browser, folder):
+    """Type the commands of the README, and take a picture of the upper part of the report."""
+    import contextlib
+    import os
+
+    from click.testing import CliRunner
+
+    from outtrees.cli import main as outtrees
+
+    with contextlib.chdir(folder):
+        for line in (
+            "demo",
+            "ancestry outtrees-demo/cases.csv --id case --date onset "
+            "--sequences outtrees-demo/dna.fasta --out results",
+        ):
+            done = CliRunner().invoke(outtrees, line.split())
+            assert done.exit_code == 0, done.output
+    screen = {"width": 1300, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    browser.get((folder / "results" / "report.html").as_uri())
+    time.sleep(1)
+    clip = {"x": 0, "y": 0, "width": 1300, "height": 1010, "scale": 1}
+    keep(browser, os.path.join("..", "images", "report.png"), clip)
 
 
 def pictures_of_the_app(browser, folder, table, sequences):
