@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from outtrees._common.cycles import cycle_of
 from outtrees._common.text import first_ten, quoted, shown
 from outtrees.errors import Option, RecordsError
-from outtrees.records.column import KINDS, ROLES, Column, is_number
+from outtrees.records.column import KINDS, ROLES, Column, are_numbers, is_number
 from outtrees.records.frames import IN_MEMORY
 from outtrees.records.kinds import coded, infer_kind, make_column
 from outtrees.records.names import names_age, names_introductions, names_records, words
@@ -48,27 +48,25 @@ def from_table(
     day_first: bool | None = None,
 ) -> Records:
     """Return the records of a table; see `outtrees.records.read_records` for the rules."""
-    found = find_tracks(table, id, asked, places, missing) if tracks else None
+    known = table.known(missing)
+    found = find_tracks(known, id, asked, places) if tracks else None
     guessed: Mapping[str, tuple[str, str]] = {}  # column → kind, reason
     ends: dict[str, tuple[str, ...]] = {}
     if found is not None:
-        table, id, guessed, ends = found.table, found.id, found.kinds, found.ends
+        table = known = found.table
+        id, guessed, ends = found.id, found.kinds, found.ends
     coordinates = [name for names in places.values() for name in names]
     check_columns(dict.fromkeys(place_end, "place"), table.names, table.title)
     reserved = [*place_end, *(name for names in ends.values() for name in names)]
     taken = {**dict.fromkeys([*coordinates, *reserved], "place"), **asked}
     homes = _homes(table, asked) if unique_within == "group" else [""] * len(table)
     ids, id_column, why = _identities(table, id, taken, homes)
-    cells = {
-        name: column
-        for name, column in zip(table.names, table.cells, strict=True)
-        if name != id_column
-    }
+    cells = {name: known.column(name) for name in known.names if name != id_column}
     if found is not None:
         why = "recurs over frames"
     roles = [] if why is None else [(id_column or "(row names)", "id", why)]
     free = {name: column for name, column in cells.items() if name not in reserved}
-    grouped = _places(table, free, asked, places, missing)
+    grouped = _places(table, free, asked, places)
     ends.update(_ends(grouped, places, place_end))
     wanted = {**asked, **dict.fromkeys(coordinates, "place")}
     first_of = {names[0]: place for place, names in grouped.items()}
@@ -79,23 +77,23 @@ def from_table(
     columns: list[Column] = []
     for name, column in cells.items():
         if name in first_of:
-            columns.append(_place(table, first_of[name], grouped, ends, cells, wanted, missing))
+            columns.append(_place(table, first_of[name], grouped, ends, cells, wanted))
         if name in in_place:
             continue
-        kind, reason = _kind(name, column, asked, ids, missing)
+        kind, reason = _kind(name, column, asked, ids)
         if name in guessed and name not in asked:
             constant = kind not in KINDS and guessed[name][0] == "continuous"
             kind, reason = (kind, reason) if constant else guessed[name]
         if kind in KINDS:
-            columns.append(make_column(table, name, column, kind, reason, missing, day_first))
+            columns.append(make_column(table, name, column, kind, reason, day_first))
             continue
         roles.append((name, "ignored" if kind == "ignore" else kind, reason))
         if kind == "parent":
-            parents = _read_parents(table, name, column, ids, missing, homes)
+            parents = _read_parents(table, name, ids, missing, homes)
         elif kind == "group":
-            group_names, groups = _read_groups(table, name, column, missing)
+            group_names, groups = _read_groups(table, name, column)
     for name in (name for name, role, _ in roles if role == "introduction"):
-        parents = _read_introductions(table, name, cells[name], missing, parents)
+        parents = _read_introductions(table, name, cells[name], parents)
     if groups is not None:
         _check_groups(parents, groups, ids, table)
     return Records(
@@ -147,7 +145,7 @@ def check_columns(asked: Mapping[str, str], names: Sequence[str], title: str) ->
 def _homes(table: Table, asked: Mapping[str, str]) -> list[str]:
     """Return the group of each row."""
     name = next((name for name, kind in asked.items() if kind == "group"), None)
-    return [""] * len(table) if name is None else table.cells[table.names.index(name)]
+    return [""] * len(table) if name is None else table.column(name)
 
 
 def _identities(
@@ -182,8 +180,7 @@ def _identities(
             name, why = number, f"called {number}, whole numbers, all different"
         else:
             return [str(row + 1) for row in range(len(table))], None, None
-    cells = table.cells[table.names.index(name)]
-    return _checked(table, cells, name, asked, homes), name, why
+    return _checked(table, table.column(name), name, asked, homes), name, why
 
 
 def _are_names(cells: list[str], homes: list[str]) -> bool:
@@ -200,7 +197,7 @@ def _are_names(cells: list[str], homes: list[str]) -> bool:
 def _numbered(table: Table, names: Sequence[str], homes: list[str]) -> str | None:
     """Return the first column of whole numbers that all differ and is called an identity."""
     for name in names:
-        cells = table.cells[table.names.index(name)]
+        cells = table.column(name)
         if (
             names_records(name)
             and _PARENT_WORDS.isdisjoint(words(name))
@@ -264,15 +261,11 @@ def _checked(
 
 
 def _kind(
-    name: str,
-    cells: list[str],
-    asked: Mapping[str, str],
-    ids: Sequence[str],
-    missing: frozenset[str],
+    name: str, cells: list[str], asked: Mapping[str, str], ids: Sequence[str]
 ) -> tuple[str, str]:
     if name in asked:
         return asked[name], "asked for"
-    present = [row for row, cell in enumerate(cells) if cell not in missing]
+    present = [row for row, cell in enumerate(cells) if cell]
     if name.lower() in _PARENT_NAMES and present and "parent" not in asked.values():
         found = {cells[row].removesuffix(".0") for row in present} | {cells[row] for row in present}
         if found <= {*ids, *(f"{i}.0" for i in ids), "root"}:
@@ -308,7 +301,6 @@ def _places(
     cells: Cells,
     asked: Mapping[str, str],
     places: Mapping[str, Sequence[str]],
-    missing: frozenset[str],
 ) -> dict[str, tuple[str, ...]]:
     """Return the places and their columns: those asked for, then those found by name."""
     found: dict[str, tuple[str, ...]] = {}
@@ -318,7 +310,7 @@ def _places(
     taken = {name for names in found.values() for name in names}
     single = [name for name, kind in asked.items() if kind == "place" and name not in taken]
     # Columns of one coordinate each belong together; cells such as "3, 7" are a whole place.
-    loose = [name for name in single if all(is_number(c) or c in missing for c in cells[name])]
+    loose = [name for name in single if are_numbers(cells[name])]
     for name in single:
         if name not in loose:
             found[name] = (name,)
@@ -329,8 +321,8 @@ def _places(
     taken = {name for names in found.values() for name in names}
     free = [name for name in cells if name not in asked and name not in taken]
     for place, names in find_places(free).items():
-        numbers = all(is_number(c) or c in missing for name in names for c in cells[name])
-        if numbers and any(c not in missing for c in cells[names[0]]) and place not in found:
+        numbers = all(are_numbers(cells[name]) for name in names)
+        if numbers and any(cells[names[0]]) and place not in found:
             found[place] = names
     return found
 
@@ -365,12 +357,11 @@ def _place(
     ends: Mapping[str, tuple[str, ...]],
     cells: Cells,
     asked: Mapping[str, str],
-    missing: frozenset[str],
 ) -> Column:
     names = grouped[place]
     last = ends.get(place, ())
     found = read_place(
-        table, {name: cells[name] for name in names}, missing, {name: cells[name] for name in last}
+        table, {name: cells[name] for name in names}, {name: cells[name] for name in last}
     )
     why = "asked for" if any(name in asked for name in names) else "found by name"
     projected = is_geographic(names)
@@ -398,7 +389,6 @@ def _place(
 def _read_parents(
     table: Table,
     name: str,
-    cells: list[str],
     ids: Sequence[str],
     missing: frozenset[str],
     homes: Sequence[str],
@@ -418,7 +408,7 @@ def _read_parents(
     at_home = {key: row for row, key in enumerate(zip(homes, ids, strict=True))}
     parents: dict[int, int] = {}
     strangers = []
-    for row, cell in enumerate(cells):
+    for row, cell in enumerate(table.column(name)):
         if cell in missing and cell not in place:
             continue
         # A column of whole numbers with gaps comes out of a data frame as 3.0.
@@ -463,12 +453,12 @@ def _are_yes_or_no(cells: Iterable[str]) -> bool:
 
 
 def _read_introductions(
-    table: Table, name: str, cells: list[str], missing: frozenset[str], parents: dict[int, int]
+    table: Table, name: str, cells: list[str], parents: dict[int, int]
 ) -> dict[int, int]:
     """Return the known parents and, with parent −1, the records of which the column says yes."""
     known = dict(parents)
     for row, cell in enumerate(cells):
-        if cell in missing or cell.lower() in _NO:
+        if not cell or cell.lower() in _NO:
             continue
         if cell.lower() not in _YES:
             raise table.error(
@@ -485,11 +475,11 @@ def _read_introductions(
 
 
 def _read_groups(
-    table: Table, name: str, cells: list[str], missing: frozenset[str]
+    table: Table, name: str, cells: list[str]
 ) -> tuple[tuple[str, ...], NDArray[np.intp]]:
     """Return the names of the groups, and which one each record belongs to, (T,)."""
     for row, cell in enumerate(cells):
-        if cell in missing:
+        if not cell:
             raise table.error(
                 row,
                 name,

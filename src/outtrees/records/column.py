@@ -194,6 +194,11 @@ def is_number(cell: str) -> bool:
     return bool(_NUMBER.fullmatch(cell) or _INFINITE.fullmatch(cell))
 
 
+def are_numbers(cells: Iterable[str]) -> bool:
+    """Return whether all cells that are not empty are written as numbers."""
+    return all(is_number(cell) for cell in cells if cell)
+
+
 def first_not(cells: list[str], present: list[int]) -> int | None:
     """Return the first of the present rows whose cell is no finite number, None if all are."""
     for row in present:

@@ -93,19 +93,19 @@ def read_contacts(
     (['a', 'b'], ['b', 'c'], ['home', 'contact'])
     """
     table = read_text(source, sheet=sheet, encoding=encoding, quotes=quotes, max_bytes=max_bytes)
+    table = table.known(set(missing))
     place = _places(table, _CONTACTS)
     if "from" not in place and "to" not in place and len(table.names) >= 2:
         place = {name: c for name, c in place.items() if c > 1} | {"from": 0, "to": 1}
     _require(table, place, ("from", "to"), "contacts")
-    absent = set(missing)
-    first, second = (_known(table, place[name], absent) for name in ("from", "to"))
+    first, second = (table.cells[place[name]] for name in ("from", "to"))
     for row, (a, b) in enumerate(zip(first, second, strict=True)):
         if not a or not b:
             raise table.error(row, None, "a contact names two records; fill in the other")
-    dates = _dates(table, place.get("date"), absent, day_first)
+    dates = _dates(table, place.get("date"), day_first)
     types = [ONE_TYPE] * len(table)
     if "type" in place:
-        types = [cell or ONE_TYPE for cell in _known(table, place["type"], absent)]
+        types = [cell or ONE_TYPE for cell in table.cells[place["type"]]]
     earliest = np.full(len(table), np.nan)
     if dates is not None:
         earliest = dates.values - (0.0 if dates.uncertainty is None else dates.uncertainty)
@@ -135,14 +135,14 @@ def read_stays(
     ([1.0, 4.0], [5.0, inf])
     """
     table = read_text(source, sheet=sheet, encoding=encoding, quotes=quotes, max_bytes=max_bytes)
+    table = table.known(set(missing))
     place = _places(table, _STAYS)
     _require(table, place, ("record", "place", "from", "until"), "stays")
-    absent = set(missing)
-    who, where = (_known(table, place[name], absent) for name in ("record", "place"))
+    who, where = (table.cells[place[name]] for name in ("record", "place"))
     for row, cells in enumerate(zip(who, where, strict=True)):
         if not all(cells):
             raise table.error(row, None, "a stay needs a record and a place; fill in the other")
-    sides = [_dates(table, place[name], absent, day_first) for name in ("from", "until")]
+    sides = [_dates(table, place[name], day_first) for name in ("from", "until")]
     given = [dates for dates in sides if dates is not None]
     if len({dates.calendar for dates in given}) > 1:
         raise RecordsError(
@@ -183,17 +183,11 @@ def _require(table: Table, place: Mapping[str, int], roles: Sequence[str], what:
         )
 
 
-def _known(table: Table, column: int, absent: set[str]) -> list[str]:
-    return ["" if cell in absent else cell for cell in table.cells[column]]
-
-
-def _dates(
-    table: Table, column: int | None, absent: set[str], day_first: bool | None
-) -> Dates | None:
+def _dates(table: Table, column: int | None, day_first: bool | None) -> Dates | None:
     """Return the dates of a column, None if it is not there or empty."""
     if column is None:
         return None
-    cells = _known(table, column, absent)
+    cells = table.cells[column]
     present = [row for row, cell in enumerate(cells) if cell]
     if not present:
         return None

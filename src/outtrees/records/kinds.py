@@ -109,12 +109,11 @@ def make_column(
     cells: list[str],
     kind: str,
     reason: str,
-    missing: frozenset[str],
     day_first: bool | None = None,
 ) -> Column:
     """Return the column as the kind asked for, or say which cell does not fit."""
-    present = [row for row, cell in enumerate(cells) if cell not in missing]
-    text = tuple("" if cell in missing else cell for cell in cells)
+    present = [row for row, cell in enumerate(cells) if cell]
+    text = tuple(cells)
     if kind in ("continuous", "count"):
         _check_numbers(table, name, cells, present, kind)
         values = as_numbers(cells, present)

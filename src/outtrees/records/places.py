@@ -166,7 +166,7 @@ def with_coordinates(
             raise located.error(
                 row, located.names[key], f"{quoted(cell)} has two rows of coordinates; keep one"
             )
-    cells = table.cells[table.names.index(column)]
+    cells = table.column(column)
     rows = [row_of.get(cell, row_of.get(cell.removesuffix(".0"))) for cell in cells]
     there = [cell for cell in cells if cell not in missing]
     lost = [c for c, row in zip(cells, rows, strict=True) if row is None and c not in missing]
@@ -177,10 +177,7 @@ def with_coordinates(
             "the table does"
         )
     names = tuple(_free(name, table.names) for name in axes)
-    new = tuple(
-        ["" if row is None else located.cells[located.names.index(name)][row] for row in rows]
-        for name in axes
-    )
+    new = tuple(["" if row is None else located.column(name)[row] for row in rows] for name in axes)
     sentence = f"{column}: coordinates from {located.title} ({', '.join(axes)})"
     if lost:
         sentence += f", none for {first_ten(sorted(set(lost)))}"
@@ -203,7 +200,6 @@ class Place(NamedTuple):
 def read_place(
     table: Table,
     columns: Mapping[str, list[str]],
-    missing: frozenset[str],
     ends: Mapping[str, list[str]] | None = None,
 ) -> Place:
     """Return a place; columns, and ends if records have moved at their end, hold the cells.
@@ -211,12 +207,12 @@ def read_place(
     One column holds cells such as "3.5, 7" (with comma, semicolon or blank between), two or three
     hold one coordinate each. The text of degrees has the latitude first, whatever their order.
     """
-    numbers, text = _coordinates(table, columns, missing)
+    numbers, text = _coordinates(table, columns)
     geographic = is_geographic(tuple(columns))
     values = project(numbers[0], numbers[1]) if geographic else np.column_stack(numbers)
     if not ends:
         return Place(values, text, None)
-    last = _coordinates(table, ends, missing)[0]
+    last = _coordinates(table, ends)[0]
     if len(last) != len(numbers) or is_geographic(tuple(ends)) != geographic:
         raise RecordsError(
             f"the end of a place must be written as its beginning is; got "
@@ -229,12 +225,12 @@ def read_place(
 
 
 def _coordinates(
-    table: Table, columns: Mapping[str, list[str]], missing: frozenset[str]
+    table: Table, columns: Mapping[str, list[str]]
 ) -> tuple[list[Array], tuple[str, ...]]:
     """Return each coordinate, (T,), latitude first, and the text."""
     names = tuple(columns)
     if len(names) == 1:
-        columns = _split(table, names[0], columns[names[0]], missing)
+        columns = _split(table, names[0], columns[names[0]])
     if not 2 <= len(columns) <= 3:
         raise RecordsError(
             f"a place must have 2 or 3 coordinates; got {len(columns)} from "
@@ -245,7 +241,7 @@ def _coordinates(
     known: list[int] | None = None
     numbers = []
     for name, cells in columns.items():
-        present = [row for row in range(T) if cells[row] not in missing]
+        present = [row for row in range(T) if cells[row]]
         bad = first_not(cells, present)
         if bad is not None:
             raise table.error(
@@ -285,17 +281,12 @@ def _coordinates(
     return numbers, tuple(text)
 
 
-def _split(
-    table: Table, name: str, cells: list[str], missing: frozenset[str]
-) -> dict[str, list[str]]:
-    parts = [
-        ("",) if cell in missing else re.split(r"\s*[,;]\s*|\s+", cell.strip("() "))
-        for cell in cells
-    ]
-    sizes = [len(part) for part, cell in zip(parts, cells, strict=True) if cell not in missing]
+def _split(table: Table, name: str, cells: list[str]) -> dict[str, list[str]]:
+    parts = [re.split(r"\s*[,;]\s*|\s+", cell.strip("() ")) if cell else [""] for cell in cells]
+    sizes = [len(part) for part, cell in zip(parts, cells, strict=True) if cell]
     size = sizes[0] if sizes else 2
     for row, part in enumerate(parts):
-        if cells[row] not in missing and len(part) != size:
+        if cells[row] and len(part) != size:
             raise table.error(
                 row,
                 name,

@@ -370,7 +370,7 @@ def _header_dates(names: list[str], source: Source, lines: list[int]) -> list[Co
         if look_like_dates(cells, rows):
             table = Table(("date",), (cells,), source.name, source.sha256, lines)
             why = f"dates in the headers of {source.name}"
-            return [make_column(table, "date", cells, "date", why, frozenset({""}))]
+            return [make_column(table, "date", cells, "date", why)]
     return []
 
 

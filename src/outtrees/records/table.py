@@ -7,7 +7,7 @@ import io
 import re
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,15 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.cells[0]) if self.cells else len(self.row_names or ())
+
+    def column(self, name: str) -> list[str]:
+        """Return the cells of a column."""
+        return self.cells[self.names.index(name)]
+
+    def known(self, missing: Set[str]) -> Table:
+        """Return the table with empty cells for those that mean "not known"."""
+        cells = tuple(["" if cell in missing else cell for cell in column] for column in self.cells)
+        return replace(self, cells=cells)
 
     def where(self, row: int, column: str | None = None) -> str:
         """Return for example "cases.csv line 7, column 'onset'"."""

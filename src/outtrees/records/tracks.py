@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outtrees._common.text import counted, quoted
-from outtrees.records.column import is_number
+from outtrees.records.column import are_numbers, is_number
 from outtrees.records.names import names_records, word_set, words
 from outtrees.records.places import find_places
 from outtrees.records.table import Table
@@ -46,9 +46,8 @@ def find_tracks(
     id: str | None,
     asked: Mapping[str, str],
     places: Mapping[str, Sequence[str]],
-    missing: frozenset[str],
 ) -> Tracks | None:
-    """Return the tracks of a table, None if it holds none.
+    """Return the tracks of a table, None if it holds none; cells that mean nothing are empty.
 
     A table holds tracks if an identity (the one asked for; else a column called track, cell,
     particle, … or id) recurs, on average three times, at different frames (a column of numbers
@@ -67,14 +66,14 @@ def find_tracks(
         spots = {
             place: names
             for place, names in find_places(free).items()
-            if all(is_number(c) or c in missing for name in names for c in cells[name])
+            if all(are_numbers(cells[name]) for name in names)
         }
     homes = [cells[name] for name, kind in asked.items() if kind == "group" and name in cells]
     for name in _identities(table.names, id, asked, bool(spots)):
         for frame in _frames(table.names, asked, name):
             rows = _rows(cells[name], cells[frame], homes[0] if homes else None)
             if rows is not None:
-                return _collected(table, name, frame, rows, asked, spots, missing)
+                return _collected(table, name, frame, rows, asked, spots)
     return None
 
 
@@ -128,7 +127,6 @@ def _collected(
     tracks: list[list[int]],
     asked: Mapping[str, str],
     places: Mapping[str, tuple[str, ...]],
-    missing: frozenset[str],
 ) -> Tracks:
     columns: dict[str, list[str]] = {}
     kinds: dict[str, tuple[str, str]] = {}
@@ -143,11 +141,8 @@ def _collected(
             kinds[name] = "date", "first frame of each track"
             kinds[until] = "date", "last frame of each track, its end"
         elif name in of_place:
-            axes = [table.cells[table.names.index(axis)] for axis in places[of_place[name]]]
-            known = [
-                [row for row in rows if all(axis[row] not in missing for axis in axes)]
-                for rows in tracks
-            ]
+            axes = [table.column(axis) for axis in places[of_place[name]]]
+            known = [[row for row in rows if all(axis[row] for axis in axes)] for rows in tracks]
             end = _new_name(f"{name}_end", table.names)
             columns[name] = [cells[rows[0]] if rows else "" for rows in known]
             columns[end] = [cells[rows[-1]] if rows else "" for rows in known]
@@ -155,9 +150,9 @@ def _collected(
         elif name == identity or name in asked:
             numbers = asked.get(name) in ("continuous", "count")
             summary = _medians if numbers else _first_known
-            columns[name] = summary(cells, tracks, missing)
+            columns[name] = summary(cells, tracks)
         else:
-            columns[name], reason = _summary(name, cells, tracks, missing)
+            columns[name], reason = _summary(name, cells, tracks)
             if reason == _MEDIAN:
                 kinds[name] = "continuous", reason
             elif reason:
@@ -178,15 +173,13 @@ def _collected(
     return Tracks(shorter, identity, kinds, ends, until, sentence)
 
 
-def _summary(
-    name: str, cells: list[str], tracks: list[list[int]], missing: frozenset[str]
-) -> tuple[list[str], str]:
+def _summary(name: str, cells: list[str], tracks: list[list[int]]) -> tuple[list[str], str]:
     """Return one cell for each track, and the reason if it is a median or to be ignored."""
-    first = _first_known(cells, tracks, missing)
+    first = _first_known(cells, tracks)
     moves = not _MOVEMENT.isdisjoint(words(name))
     if moves:
         return first, "about movement along the track, by its name"
-    known = [[cells[row] for row in rows if cells[row] not in missing] for rows in tracks]
+    known = [[cells[row] for row in rows if cells[row]] for rows in tracks]
     if all(len(set(found)) < 2 for found in known):
         return first, ""
     if not all(is_number(cell) for found in known for cell in found):
@@ -196,24 +189,24 @@ def _summary(
     if all((np.diff(values) > 0).all() for values in long):
         return first, "counts on with the frames"
     begin = [cells[rows[0]] for rows in tracks]
-    nothing = sum(cell in missing or float(cell) == 0 for cell in begin)
+    nothing = sum(not cell or float(cell) == 0 for cell in begin)
     if nothing >= _NEARLY_ALL * len(tracks):
         return first, "0 or nothing where tracks begin: about movement"
-    return _medians(cells, tracks, missing), _MEDIAN
+    return _medians(cells, tracks), _MEDIAN
 
 
-def _medians(cells: list[str], tracks: list[list[int]], missing: frozenset[str]) -> list[str]:
+def _medians(cells: list[str], tracks: list[list[int]]) -> list[str]:
     found = []
     for rows in tracks:
-        known = [cells[row] for row in rows if cells[row] not in missing]
+        known = [cells[row] for row in rows if cells[row]]
         if not all(is_number(cell) for cell in known):
-            return _first_known(cells, tracks, missing)  # refused by name later
+            return _first_known(cells, tracks)  # refused by name later
         found.append(repr(float(np.median([float(c) for c in known]))) if known else "")
     return found
 
 
-def _first_known(cells: list[str], tracks: list[list[int]], missing: frozenset[str]) -> list[str]:
-    return [next((cells[row] for row in rows if cells[row] not in missing), "") for rows in tracks]
+def _first_known(cells: list[str], tracks: list[list[int]]) -> list[str]:
+    return [next((cells[row] for row in rows if cells[row]), "") for rows in tracks]
 
 
 def _at(cells: list[str], rows: list[int]) -> list[str]:
