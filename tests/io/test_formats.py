@@ -372,7 +372,7 @@ def test_ctc_there_and_back(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_ctc(tmp_path)
     for text, message in [
-        ("1 0 4\n", "line 1: four whole numbers"),
+        ("1 0 4\n", "line 1: a line must be four whole numbers"),
         ("1 0 4 0\n1 0 4 0\n", "label of its own"),
         ("1 5 4 0\n", "before it begins"),
         ("1 0 4 9\n", "parent 9, which is none"),
