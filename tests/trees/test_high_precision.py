@@ -210,11 +210,11 @@ def test_compiled_blocks_are_twins_of_those_in_numpy(lo, hi):
     found = []
     for blocks in (elimination_blocks, elimination_kernels):
         factors, pivots = q.copy(), np.ones(m)
-        inverses, beyond = np.empty((2, m, m)), q[lo:hi, :lo].sum(axis=1)
+        inverses, beyond = np.empty((2, m + 1, m + 1)), q[lo:hi, :lo].sum(axis=1)
         time = blocks.factor_block(factors, lo, hi, beyond, pivots, *inverses)
         derived = blocks.derive_block(factors, lo, hi, x, y, s, flow_P, U_M, beyond)
         np.fill_diagonal(factors, 0.0)  # never read
-        found.append((factors, pivots, inverses, beyond, time, *derived))
+        found.append((factors, pivots, inverses[:, :m, :m], beyond, time, *derived))
     for mine, twin in zip(*found, strict=True):
         np.testing.assert_allclose(mine, twin, rtol=1e-11)
 
@@ -226,7 +226,7 @@ def test_a_block_out_of_range_is_refused(blocks):
         q = np.zeros((4, 4))
         q[np.arange(1, 4), np.arange(3)] = rate  # each leaves for the one before it,
         q[np.arange(3), np.arange(1, 4)] = 1.0  # and comes back
-        s, inverses = np.ones(3), np.empty((2, 3, 3))
+        s, inverses = np.ones(3), np.empty((2, 4, 4))
         assert blocks.factor_block(q, 1, 4, q[1:, 0].copy(), s, *inverses) == np.inf
     assert s.min() == 1e-100  # so it was the times
 
@@ -238,16 +238,22 @@ def test_without_a_compiler(monkeypatch):
     assert elimination._blocks(1000) is elimination_blocks
 
 
-def test_large_panels(monkeypatch):
+def test_groups_of_groups(monkeypatch):
     """What large numbers of records get, on few: the same numbers but for rounding."""
     weights = check(*random_weights(np.random.default_rng(7), 300, 2.0))
-    small = elimination.eliminate(weights, 3)
-    monkeypatch.setattr(elimination, "_LARGE", 300)
-    large = elimination.eliminate(weights, 3)
-    assert [p.hi - p.lo for p in large.panels] == [96, 96, 96, 12]
-    assert [p.hi - p.lo for p in small.panels] == [48, 48, 48, 48, 48, 48, 12]
-    assert {p.group for p in large.panels} == {(0, 300)}
-    assert {p.group for p in small.panels} == {(0, 108), (108, 300)}
-    assert large.log_z_scaled == pytest.approx(small.log_z_scaled, rel=1e-13)
-    for found, right in zip(large.marginals(), small.marginals(), strict=True):
-        np.testing.assert_allclose(found, right, atol=1e-13)
+    shallow = elimination.eliminate(weights, 3)
+    assert len(shallow.kept) == 2
+    results = [shallow.marginals(), shallow.marginals()]  # the second has no room waiting
+    monkeypatch.setattr(elimination, "_PANEL", 8)
+    monkeypatch.setattr(elimination, "_PANELS_IN_GROUP", 3)
+    monkeypatch.setattr(elimination, "_SMALL", 200)
+    deep = elimination.eliminate(weights, 3)
+    assert [p.hi - p.lo for p in shallow.panels] == [44, 64, 64, 64, 64]
+    assert [p.hi - p.lo for p in deep.panels] == [4] + [8] * 37
+    assert elimination._parts(0, 300) == [(0, 80), (80, 160), (160, 240), (240, 300)]
+    assert deep.kept == []
+    assert deep.log_z_scaled == pytest.approx(shallow.log_z_scaled, rel=1e-13)
+    for found in (results[1], deep.marginals()):
+        for mine, right in zip(found, results[0], strict=True):
+            assert not np.shares_memory(mine, right)
+            np.testing.assert_allclose(mine, right, atol=1e-13)

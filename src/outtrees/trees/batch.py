@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outtrees._common.arguments import as_count
 from outtrees._common.random import RandomState, as_generator
+from outtrees._common.threads import in_threads
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees.probabilities import read_only, settled, weighted
 from outtrees.trees.weights import LARGEST_TREE_SPREAD, Floats, Ints, as_floats, real_numbers
@@ -425,11 +425,7 @@ class OutTreeBatch:
             for at in chunks[first::n_threads]:
                 work(at, space)
 
-        if n_threads < 2:
-            some(0)
-            return
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(some, range(n_threads)))
+        in_threads(some, n_threads)
 
     def _of_records(self, edge: Floats, root: Floats) -> tuple[Floats, Floats]:
         """Return both arrays of nodes as those of records."""

@@ -116,9 +116,9 @@ class OutTreeDistribution:
     Notes
     -----
     Cost of all pairs: O(T³), as one LU factorisation (``log_z``) or one matrix inverse
-    (marginals); memory at most 3.5 T × T arrays for these (forests 5.5, the extended range 8,
-    ``sample`` 13). Weights may differ by any factor: where a double cannot hold them, an extended
-    range takes over by itself.
+    (marginals); memory at most 3.5 T × T arrays for these (up to 700 records 5, forests 5.5, the
+    extended range 8, ``sample`` 13). Weights may differ by any factor: where a double cannot hold
+    them, an extended range takes over by itself.
 
     Examples
     --------

@@ -34,16 +34,22 @@ from types import ModuleType
 
 import numpy as np
 
+from outtrees._common.threads import over_rows
 from outtrees.trees import elimination_blocks
 from outtrees.trees.elimination_blocks import LIMIT
 from outtrees.trees.probabilities import settled
 from outtrees.trees.weights import Floats, Ints, Weights, anchored_order
 
-# Nodes leave in panels of so many, which share what happens inside them between few products;
-# and panels in groups of four, which take from all before them in two large products. Large
-# problems have wider ones: their products share out better between threads.
-_PANEL, _LARGE_PANEL, _LARGE = 48, 96, 800
-_PANELS_IN_GROUP = 4
+# Nodes leave in panels of so many: what happens inside is compiled, the rest is matrix products. A
+# multiple of 32: BLAS divides such rows evenly between two threads.
+_PANEL = 64
+# A group of up to so many panels takes from all before it in two large products, and its panels
+# then from each other. More panels are divided into four groups, and these in the same way.
+_PANELS_IN_GROUP, _GROUPS = 8, 4
+# Up to so many nodes, β is kept beside the factors, which saves its second exponential, and both
+# have their memory in one piece with the derivatives: four megabytes get large pages. With smaller
+# ones, a tenth of the time goes by in asking for pages.
+_SMALL = 700
 # Fewer nodes are done in NumPy before numba is loaded.
 _FEW = 8
 
@@ -54,10 +60,21 @@ class _Panel:
 
     lo: int
     hi: int
-    group: tuple[int, int]  # the group of panels that it is in: its nodes from … to
-    inv_su: Floats  # (S − U)⁻¹, entries ≥ 0
-    inv_ip: Floats  # (I − P)⁻¹, entries ≥ 0
     beyond: Floats  # the share of P that goes to all nodes before the panel together
+    # (m + 1, m + 1) each: the inverses, and room for one more row and column that is multiplied
+    # along with them. Also, rows a power of two apart would get in each other's way in the cache.
+    padded_su: Floats
+    padded_ip: Floats
+
+    @property
+    def inv_su(self) -> Floats:
+        """(S − U)⁻¹, entries ≥ 0."""
+        return self.padded_su[:-1, :-1]
+
+    @property
+    def inv_ip(self) -> Floats:
+        """(I − P)⁻¹, entries ≥ 0."""
+        return self.padded_ip[:-1, :-1]
 
 
 @dataclass(frozen=True)
@@ -79,6 +96,7 @@ class Elimination:
     y: Floats  # (n,) root weight of k when it left, over s_k and the final root weight
     time: Floats  # (n,) bound on the time spent in u before node 0 is reached
     rho_0: float  # the final root weight Σ_r ρ_r x_r
+    kept: list[Floats]  # β / scale in the caller's order, and room for the derivatives; or nothing
 
     @property
     def log_z_scaled(self) -> float:
@@ -101,11 +119,15 @@ class Elimination:
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return P(u descends from v) as (n, n) [child, parent] and P(r is the root)."""
-        edge = _derivatives(self)
+        beta = self.kept[0] if self.kept else None
+        edge = _derivatives(self, self.kept.pop() if len(self.kept) > 1 else None)
         _swap(edge, self.order)
-        for rows in _chunks(len(edge)):
-            edge[rows] *= _scaled_beta(self.weights, rows)
+
+        def weigh(rows: slice) -> None:
+            edge[rows] *= _scaled_beta(self.weights, rows) if beta is None else beta[rows]
             settled(edge[rows], len(edge))
+
+        over_rows(edge, weigh)
         root = (self.rho * self.x / self.rho_0)[self.order]
         return edge, root
 
@@ -148,17 +170,18 @@ def eliminate(weights: Weights, anchor: int) -> Elimination | None:
 
     ``anchor`` must be a possible root; the better a root it is, the smaller the range needed.
     """
-    order = anchored_order(weights.n, anchor)
-    log_scale = weights.log_scale
-    factors = np.empty_like(weights.log_beta)
-    for rows in _chunks(weights.n):
-        _scaled_beta(weights, rows, out=factors[rows])
+    n, log_scale = weights.n, weights.log_scale
+    order = anchored_order(n, anchor)
+    factors, *kept = np.empty((3 if n <= _SMALL else 1, n, n))
+    over_rows(factors, lambda rows: _scaled_beta(weights, rows, out=factors[rows]))
+    if kept:
+        kept[0][:] = factors
     _swap(factors, order)
     log_rho = weights.log_root - log_scale
     root_shift = float(log_rho.max())
     rho = np.exp(log_rho - root_shift)[order]
 
-    s = np.ones(weights.n)
+    s = np.ones(n)
     panels = _factorise(factors, s)
     if panels is None:
         return None
@@ -167,14 +190,8 @@ def eliminate(weights: Weights, anchor: int) -> Elimination | None:
         return None
     x, y, time, rho_0 = solved
     return Elimination(
-        weights, order, log_scale, root_shift, rho, factors, s, panels, x, y, time, rho_0
+        weights, order, log_scale, root_shift, rho, factors, s, panels, x, y, time, rho_0, kept
     )
-
-
-def _chunks(n: int) -> list[slice]:
-    """Return stretches of rows of half a megabyte, which stay in cache between the steps."""
-    rows = max(1, 65536 // n)
-    return [slice(lo, lo + rows) for lo in range(0, n, rows)]
 
 
 def _scaled_beta(weights: Weights, rows: slice, out: Floats | None = None) -> Floats:
@@ -202,30 +219,44 @@ def _blocks(n: int) -> ModuleType:
 
 def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
     """Replace q by its factors, last node first; fill the pivots ``s``."""
-    n = len(q)
-    blocks = _blocks(n)
-    size = _PANEL if n < _LARGE else _LARGE_PANEL
-    panels = []
-    for end in range(n, 0, -size * _PANELS_IN_GROUP):
-        first = max(end - size * _PANELS_IN_GROUP, 0)
-        if end < n:
-            q[first:end, :end] += q[first:end, end:] @ q[end:, :end]
-            q[:first, first:end] += q[:first, end:] @ q[end:, first:end]
-        for hi in range(end, first, -size):
-            lo, m = max(hi - size, first), min(size, hi - first)
-            later = slice(hi, end)  # of the group: they have left
-            rows = _with_product(q[lo:hi, :hi], q[lo:hi, later], q[later, :hi])
-            columns = _with_product(q[:lo, lo:hi], q[:lo, later], q[later, lo:hi])
-            q[lo:hi, lo:hi] = rows[:, lo:]
-            beyond = rows[:, :lo].sum(axis=1)
-            inv_su, inv_ip = np.empty((2, m, m))
-            panel = _Panel(lo, hi, (first, end), inv_su, inv_ip, beyond)
-            if blocks.factor_block(q, lo, hi, beyond, s[lo:hi], inv_su, inv_ip) > LIMIT:
-                return None
-            np.matmul(inv_su, rows[:, :lo], out=q[lo:hi, :lo])
-            np.matmul(columns, inv_ip, out=q[:lo, lo:hi])
-            panels.append(panel)
-    return panels
+    blocks = _blocks(len(q))
+    panels: list[_Panel] = []
+
+    def leave(lo: int, hi: int, end: int) -> bool:
+        """Let nodes lo … hi−1 leave; of those that have left, hi … end−1 are still to be added."""
+        parts = _parts(lo, hi)
+        if not parts:
+            return leave_together(lo, hi, end)
+        if end > hi:
+            q[lo:hi, :hi] += q[lo:hi, hi:end] @ q[hi:end, :hi]
+            q[:lo, lo:hi] += q[:lo, hi:end] @ q[hi:end, lo:hi]
+        return all(leave(*part, hi) for part in reversed(parts))
+
+    def leave_together(lo: int, hi: int, end: int) -> bool:
+        m, later = hi - lo, slice(hi, end)
+        rows = _with_product(q[lo:hi, :hi], q[lo:hi, later], q[later, :hi])
+        columns = _with_product(q[:lo, lo:hi], q[:lo, later], q[later, lo:hi])
+        q[lo:hi, lo:hi] = rows[:, lo:]
+        beyond = rows[:, :lo].sum(axis=1)
+        su, ip = np.empty((2, m + 1, m + 1))
+        panel = _Panel(lo, hi, beyond, su, ip)
+        if blocks.factor_block(q, lo, hi, beyond, s[lo:hi], su, ip) > LIMIT:
+            return False
+        np.matmul(panel.inv_su, rows[:, :lo], out=q[lo:hi, :lo])
+        np.matmul(columns, panel.inv_ip, out=q[:lo, lo:hi])
+        panels.append(panel)
+        return True
+
+    return panels if leave(0, len(q), len(q)) else None
+
+
+def _parts(lo: int, hi: int) -> list[tuple[int, int]]:
+    """Return the stretches that nodes lo … hi−1 are divided into; none if they leave together."""
+    panels = -(-(hi - lo) // _PANEL)
+    if panels < 2:
+        return []
+    width = _PANEL if panels <= _PANELS_IN_GROUP else -(-panels // _GROUPS) * _PANEL
+    return [(at, min(at + width, hi)) for at in range(lo, hi, width)]
 
 
 def _with_product(values: Floats, left: Floats, right: Floats) -> Floats:
@@ -270,8 +301,8 @@ def _solve(
     return x, y, time, rho_0
 
 
-def _derivatives(e: Elimination) -> Floats:
-    """Return M[u, v] = ∂ log Z / ∂ β[u, v]; it grows from the top left corner.
+def _derivatives(e: Elimination, room: Floats | None = None) -> Floats:
+    """Return M[u, v] = ∂ log Z / ∂ β[u, v], in ``room``; it grows from the top left corner.
 
         M[:k, k] = M[:k, :k] p_k + y_k x[:k]
         M[k, :k] = (q[:k, k] M[:k, :k] + c_k) / s_k
@@ -284,28 +315,49 @@ def _derivatives(e: Elimination) -> Floats:
     """
     q, n = e.factors, len(e.s)
     blocks = _blocks(n)
-    M = np.empty((n, n))
-    for panel in reversed(e.panels):
-        lo, hi = panel.lo, panel.hi
-        first, last = panel.group
-        if lo == first:  # what the whole group takes from all before it waits where M will be
-            np.matmul(M[:first, :first], q[first:last, :first].T, out=M[:first, first:last])
-            np.matmul(q[:first, first:last].T, M[:first, :first], out=M[first:last, :first])
+    M = np.empty((n, n)) if room is None else room
+    panels = {panel.lo: panel for panel in e.panels}
+
+    def fill(lo: int, hi: int, first: int) -> None:
+        """Fill M up to node hi, M[:lo, :lo] being known.
+
+        What nodes before ``first`` give waits where M will be; of the rest it is added here.
+        """
+        parts = _parts(lo, hi)
+        if not parts:
+            fill_together(panels[lo], first)
+            return
         P, U = q[lo:hi, :lo], q[:lo, lo:hi]
-        into, flow = np.empty((lo, hi - lo)), np.empty((hi - lo, lo))
-        np.matmul(M[:first, first:lo], P[:, first:].T, out=into[:first])
-        np.matmul(M[first:lo, :lo], P.T, out=into[first:])
-        np.matmul(U[first:].T, M[first:lo, :first], out=flow[:, :first])
-        np.matmul(U.T, M[:lo, first:lo], out=flow[:, first:])
-        into[:first] += M[:first, lo:hi]
-        flow[:, :first] += M[lo:hi, :first]
-        flow_P = U.T @ into
-        U_M = (flow_P + np.outer(e.x[:lo] @ U, e.y[lo:hi])) @ panel.inv_ip.T
-        into += e.x[:lo, None] * e.y[lo:hi]
-        np.matmul(into, panel.inv_ip.T, out=M[:lo, lo:hi])
-        M[lo:hi, lo:hi], c = blocks.derive_block(
-            q, lo, hi, e.x, e.y, e.s, flow_P, U_M, panel.beyond
-        )
-        flow += c[:, None]
-        np.matmul(panel.inv_su.T, flow, out=M[lo:hi, :lo])
+        if 0 < first < lo:
+            M[:first, lo:hi] += M[:first, first:lo] @ P[:, first:].T
+            M[lo:hi, :first] += U[first:].T @ M[first:lo, :first]
+        np.matmul(M[first:lo, :lo], P.T, out=M[first:lo, lo:hi])
+        np.matmul(U.T, M[:lo, first:lo], out=M[lo:hi, first:lo])
+        for part in parts:
+            fill(*part, lo)
+
+    def fill_together(panel: _Panel, first: int) -> None:
+        lo, hi, m = panel.lo, panel.hi, panel.hi - panel.lo
+        P, U = q[lo:hi, :lo], q[:lo, lo:hi]
+        into = np.empty((lo, m + 1))  # M_RR P_KRᵀ, and x beside it
+        flow = np.empty((m + 1, lo))  # U_RKᵀ M_RR, and ones below it, which the constants meet
+        np.matmul(M[first:lo, :lo], P.T, out=into[first:, :m])
+        np.matmul(U.T, M[:lo, first:lo], out=flow[:m, first:])
+        if first > 0:
+            np.matmul(M[:first, first:lo], P[:, first:].T, out=into[:first, :m])
+            np.matmul(U[first:].T, M[first:lo, :first], out=flow[:m, :first])
+            into[:first, :m] += M[:first, lo:hi]
+            flow[:m, :first] += M[lo:hi, :first]
+        into[:, m], flow[m] = e.x[:lo], 1.0
+        panel.padded_ip[:m, m] = shared_y = panel.inv_ip @ e.y[lo:hi]
+        flow_P = U.T @ into[:, :m]
+        U_M = flow_P @ panel.inv_ip.T
+        U_M += (e.x[:lo] @ U)[:, None] * shared_y
+        block, c = blocks.derive_block(q, lo, hi, e.x, e.y, e.s, flow_P, U_M, panel.beyond)
+        panel.padded_su[m, :m] = c @ panel.inv_su
+        np.matmul(into, panel.padded_ip[:m].T, out=M[:lo, lo:hi])
+        np.matmul(panel.padded_su[:, :m].T, flow, out=M[lo:hi, :lo])
+        M[lo:hi, lo:hi] = block
+
+    fill(0, n, 0)
     return M

@@ -23,8 +23,8 @@ def factor_block(
     hi: int,
     beyond: Floats,  # (m,) the weight to all nodes before the block together; becomes the share
     s: Floats,  # (m,) filled with the pivots
-    inv_su: Floats,  # (m, m) filled with (S − U)⁻¹
-    inv_ip: Floats,  # (m, m) filled with (I − P)⁻¹
+    inv_su: Floats,  # (m + 1, m + 1) filled with (S − U)⁻¹ but for the last row and column
+    inv_ip: Floats,  # (m + 1, m + 1) filled with (I − P)⁻¹, too
 ) -> float:
     """Factorise nodes lo … hi−1; return the longest time, inf if something is out of range.
 
@@ -53,8 +53,8 @@ def factor_block(
     ip = np.negative(np.tril(block, -1))
     np.fill_diagonal(ip, 1.0)
     # LAPACK reads columns: the transpose of a row-major triangle costs no copy.
-    inv_su[:] = dtrtri(su.T, lower=1)[0].T
-    inv_ip[:] = dtrtri(ip.T, lower=0)[0].T
+    inv_su[:m, :m] = dtrtri(su.T, lower=1)[0].T
+    inv_ip[:m, :m] = dtrtri(ip.T, lower=0)[0].T
     return float(time.max())
 
 

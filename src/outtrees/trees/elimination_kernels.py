@@ -37,9 +37,9 @@ def derive_block(
 ) -> tuple[Floats, Floats]:
     """Return M of the block's nodes and their constants c."""
     m = hi - lo
-    M, c = np.zeros((m, m)), np.zeros(m)
-    _derive(q, lo, x, y, s, flow_P, U_M, beyond, M, c, np.zeros((m + 3, m)))
-    return M, c
+    M, c = np.zeros((m, m + 1)), np.zeros(m)
+    _derive(q, lo, x, y, s, flow_P, U_M, beyond, M, c, np.zeros((m + 3, m + 1)))
+    return M[:, :m], c
 
 
 @helper

@@ -25,14 +25,13 @@ leave their cluster, it is all of them.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.threads import in_threads
 from outtrees.trees.elimination import Elimination
 from outtrees.trees.extended import Exponents, ExtendedElimination, Numbers, doubles, logs, split
 from outtrees.trees.weights import Floats, Ints
@@ -92,12 +91,7 @@ class SamplingTables:
         trees = np.empty((n_samples, len(self.order)), dtype=np.intp)
         chunks = [trees[lo : lo + _CHUNK] for lo in range(0, n_samples, _CHUNK)]
         states = rng.integers(2**64, size=(len(chunks), 4), dtype=np.uint64)
-        if len(chunks) < 2:
-            for state, chunk in zip(states, chunks, strict=True):
-                self._fill(state, chunk)
-        else:
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
-                list(pool.map(self._fill, states, chunks))
+        in_threads(lambda i: self._fill(states[i], chunks[i]), len(chunks))
         return trees
 
     def _fill(self, state: NDArray[np.uint64], trees: Ints) -> None:

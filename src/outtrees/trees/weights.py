@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outtrees._common.threads import over_rows
 from outtrees.errors import InvalidWeightsError
 
 Floats = NDArray[np.float64]
@@ -32,6 +33,7 @@ class Weights:
     log_beta: Floats  # (n, n) [child, parent], diagonal −inf, read-only
     log_root: Floats  # (n,), read-only
     complete: bool = False  # known to allow all edges
+    largest: Floats | None = None  # (n,) of each row of log_beta, where known
 
     @property
     def n(self) -> int:
@@ -44,38 +46,53 @@ class Weights:
 
         Row u may be divided by any constant if ``log_root[u]`` is divided too: Z is divided by it.
         """
-        scales: Floats = self.log_beta.max(axis=1)
-        scales[np.isneginf(scales)] = 0.0
-        return scales
+        largest = self.log_beta.max(axis=1) if self.largest is None else self.largest
+        return np.where(np.isneginf(largest), 0.0, largest)
 
 
 def check(log_beta: ArrayLike, log_root: ArrayLike | None) -> Weights:
     """Return the weights as arrays of their own, or say in one sentence what is wrong."""
-    beta = as_floats(log_beta, "log_beta")
-    if beta.ndim != 2 or beta.shape[0] != beta.shape[1]:
+    raw = real_numbers(log_beta, "log_beta")
+    if raw.ndim != 2 or raw.shape[0] != raw.shape[1]:
         raise InvalidWeightsError(
-            f"log_beta must be a square (T, T) array [child, parent]; got shape {beta.shape}"
+            f"log_beta must be a square (T, T) array [child, parent]; got shape {raw.shape}"
         )
-    T = len(beta)
+    T = len(raw)
     if T == 0:
         raise InvalidWeightsError("log_beta is empty: an out-tree needs at least one record")
-    np.fill_diagonal(beta, 0.0)  # ignored whatever it holds, and not to be mistaken for −inf
     root = np.zeros(T) if log_root is None else as_floats(log_root, "log_root")
     if root.shape != (T,):
         raise InvalidWeightsError(
             f"log_root must hold one log-weight per record, shape ({T},); got shape {root.shape}"
         )
-    ranges = [_range(beta, "log_beta"), _range(root, "log_root")]
-    _refuse_unrepresentable_spread(beta, root, ranges)
-    np.fill_diagonal(beta, -np.inf)
-    return frozen(beta, root, complete=ranges[0][0] > -np.inf)
+    beta, largest = np.empty((T, T)), np.empty(T)
+    smallest: list[float] = []
+
+    def copy(rows: slice) -> None:
+        """Copy some rows with their ranges; the diagonal is ignored whatever it holds."""
+        part = beta[rows]
+        part[:] = raw[rows]
+        diagonal = part[:, rows]
+        np.fill_diagonal(diagonal, 0.0)  # not to be mistaken for −inf
+        smallest.append(part.min())
+        np.fill_diagonal(diagonal, -np.inf)
+        part.max(axis=1, out=largest[rows])
+
+    over_rows(beta, copy)
+    low, high = min(smallest), largest.max()
+    _refuse_infinite(beta, high, "log_beta")
+    _refuse_infinite(root, root.max(), "log_root")
+    _refuse_unrepresentable_spread(beta, root, low, high)
+    return frozen(beta, root, complete=low > -np.inf, largest=largest)
 
 
-def frozen(log_beta: Floats, log_root: Floats, *, complete: bool = False) -> Weights:
+def frozen(
+    log_beta: Floats, log_root: Floats, *, complete: bool = False, largest: Floats | None = None
+) -> Weights:
     """Return weights that share these arrays and forbid writing to them."""
     log_beta.flags.writeable = False
     log_root.flags.writeable = False
-    return Weights(log_beta, log_root, complete)
+    return Weights(log_beta, log_root, complete, largest)
 
 
 def lift(weights: Weights) -> Weights:
@@ -115,12 +132,10 @@ def real_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     return raw
 
 
-def _range(values: Floats, name: str) -> tuple[float, float]:
-    """Return the smallest and the largest log-weight; refuse NaN and +inf."""
-    # The largest entry tells of NaN and +inf at once; only then is it worth looking for the place.
-    largest = float(values.max())
+def _refuse_infinite(values: Floats, largest: float, name: str) -> None:
+    """Raise where the largest log-weight is +inf or NaN; only then is the place looked for."""
     if largest < np.inf:
-        return float(values.min()), largest
+        return
     place = tuple(int(i) for i in np.argwhere(~(values < np.inf))[0])
     value = values[place]
     index = ", ".join(map(str, place))
@@ -131,13 +146,13 @@ def _range(values: Floats, name: str) -> tuple[float, float]:
 
 
 def _refuse_unrepresentable_spread(
-    log_beta: Floats, log_root: Floats, ranges: list[tuple[float, float]]
+    log_beta: Floats, log_root: Floats, smallest: float, largest: float
 ) -> None:
-    low, high = 0.0, 0.0
-    for values, (smallest, largest) in zip((log_beta, log_root), ranges, strict=True):
-        if np.isneginf(smallest):
-            smallest = np.min(values, where=values > -np.inf, initial=0.0)
-        low, high = min(low, smallest), max(high, largest)
+    """Raise where too large a range is left; ``smallest`` and ``largest`` are of log β."""
+    if np.isneginf(smallest):
+        smallest = np.min(log_beta, where=log_beta > -np.inf, initial=0.0)
+    lowest_root = np.min(log_root, where=log_root > -np.inf, initial=0.0)
+    low, high = min(0.0, smallest, lowest_root), max(0.0, largest, log_root.max())
     if len(log_beta) * (high - low) > LARGEST_TREE_SPREAD:
         raise InvalidWeightsError(
             f"the log-weights span {high - low:.3g}, too wide for {len(log_beta)} records: at "
