@@ -719,6 +719,33 @@ def test_timeline_map_and_curve_are_clicked_filtered_and_coloured(show, outbreak
     assert page.complaints() == []
 
 
+def test_map_zooms_and_names_records(show, tmp_path, outbreak):
+    model, _ = outbreak
+    page = show(model.report_data())
+    page["view-map"].click()
+
+    def gap():
+        page.picture("map-canvas")
+        a, b = page.run("return window.outtrees.mapMarks().slice(0, 2).map((m) => [m.x, m.y])")
+        return np.hypot(a[0] - b[0], a[1] - b[1])
+
+    whole = gap()
+    page["map-in"].click()
+    assert gap() == pytest.approx(1.6 * whole)
+    page["map-out"].click()
+    assert gap() == pytest.approx(whole)
+    hand = ActionChains(page.browser)
+    hand.scroll_from_origin(ScrollOrigin.from_element(page["map-canvas"]), 0, -300).perform()
+    page.until(lambda: gap() > 1.2 * whole)
+    page["map-fit"].click()
+    page.until(lambda: gap() == pytest.approx(whole))
+    page.run("window.outtrees.choose(6)")
+    svg = downloaded(page, tmp_path, "save-svg", "map.svg").decode()
+    assert ">c6</text>" in svg  # and others that have room
+    assert len(set(re.findall(r">(c\d+)</text>", svg))) > 3
+    assert page.complaints() == []
+
+
 def test_table_sorts_searches_and_turns_pages(show):
     page = show(big(120))
     page["view-table"].click()

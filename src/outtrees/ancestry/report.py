@@ -45,7 +45,12 @@ _ROOM = 8_000_000  # bytes of log-weights in the report
 _FAR = 60.0
 _NOTED, _MOST_READINGS = 0.02, 8  # weight of a reading in the report, and their number
 _DRAWN = "Medians and intervals that hold 95 % of the draws that all supports average over."
-_INTERVALS = "Intervals hold 95 %, by the curvature of the log-posterior."
+_OUTBREAKS = (
+    "Medians and intervals that hold 95 % of the drawn outbreaks; times in the unit of the dates."
+)
+_INTERVALS = (
+    "Intervals hold 95 %, by the curvature of the log-posterior; times in the unit of the dates."
+)
 _CHILDREN = (
     "Mean number of children by the week of the parent's date, among the records of this table; "
     "intervals hold 95 % of drawn trees. Those of the last weeks may have children that are not in "
@@ -75,7 +80,9 @@ def report_data(
     intervals, series = _spread(spread)
     series = series or _children_by_week(posterior)
     note = _INTERVALS if intervals else ""
-    if not intervals and is_integrated(posterior):
+    if intervals and isinstance(trees, Outbreak):
+        note = _OUTBREAKS
+    elif not intervals and is_integrated(posterior):
         intervals, note = _drawn_intervals(posterior), _DRAWN
     return ReportData(
         title=f"Ancestry of {counted(len(records), 'record')}",

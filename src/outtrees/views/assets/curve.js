@@ -58,13 +58,27 @@ function startCurve() {
   });
 }
 
+const NAMED = 60; // records in view of a map, up to which they are named
+
 function startMap() {
   const places = data.columns.filter((c) => c.points && c.points.some((p) => p !== null)), select = byId("map-place");
   byId("view-map").hidden = !places.length;
   if (!places.length) return;
   select.append(...places.map((c, i) => make("option", { value: i }, c.name)));
   select.closest("label").hidden = places.length < 2;
-  select.addEventListener("change", () => chart.redraw());
+  const canvas = byId("map-canvas");
+  let moved = d3.zoomIdentity;
+  const zoom = d3.zoom().scaleExtent([1, 400]).clickDistance(4).on("zoom", ({ transform }) => {
+    moved = transform;
+    // A finger on the whole map scrolls the page; inside an enlarged one it moves the map.
+    canvas.style.touchAction = moved.k > 1.01 ? "none" : "pan-y";
+    chart.redraw();
+  });
+  const hand = d3.select(canvas).call(zoom).on("dblclick.zoom", null);
+  byId("map-in").addEventListener("click", () => hand.call(zoom.scaleBy, 1.6));
+  byId("map-out").addEventListener("click", () => hand.call(zoom.scaleBy, 1 / 1.6));
+  byId("map-fit").addEventListener("click", () => hand.call(zoom.transform, d3.zoomIdentity));
+  select.addEventListener("change", () => hand.call(zoom.transform, d3.zoomIdentity) && chart.redraw());
   const chart = makeChart("map", {
     height: (W) => Math.max(280, Math.min(560, 0.75 * W)),
     paint(pen, W, H) {
@@ -72,7 +86,8 @@ function startMap() {
       pen.clearRect(0, 0, W, H);
       const all = column.points.filter((p) => p), [x0, x1] = d3.extent(all, (p) => p[0]), [y0, y1] = d3.extent(all, (p) => p[1]);
       const room = 34, k = Math.min((W - 2 * room) / (x1 - x0 || 1), (H - 2 * room) / (y1 - y0 || 1));
-      const px = (x) => W / 2 + k * (x - (x0 + x1) / 2), py = (y) => H / 2 - k * (y - (y0 + y1) / 2);
+      const px = (x) => moved.applyX(W / 2 + k * (x - (x0 + x1) / 2)), py = (y) => moved.applyY(H / 2 - k * (y - (y0 + y1) / 2));
+      zoom.translateExtent([[0, 0], [W, H]]);
       // Records at one place stand in a spiral around it.
       const r = shown.length > 800 ? 2.5 : 5, at = new Array(T), taken = new Map();
       for (const i of shown) {
@@ -95,13 +110,33 @@ function startMap() {
       }
       for (const i of shown) dot(pen, ...at[i], r, state.colour.buckets[i]);
       if (at[state.chosen]) ring(pen, ...at[state.chosen], r + 4, theme.choose, 2.4);
-      scaleBar(pen, W, H, k, column.unit);
+      names(pen, W, H, shown, at, r);
+      scaleBar(pen, W, H, k * moved.k, column.unit);
       writing(pen, 12, "left");
       const without = shownRecords().length - shown.length;
       if (without) pen.fillText(`${many(without)} without a place`, 8, 10);
       return shown.map((i) => ({ x: at[i][0], y: at[i][1], r, record: i }));
     },
   });
+
+  // The chosen record's name, and those of all in view if they are few, none over another or a point.
+  function names(pen, W, H, shown, at, r) {
+    const inView = shown.filter((i) => at[i][0] > 0 && at[i][0] < W && at[i][1] > 0 && at[i][1] < H), boxes = [];
+    const points = inView.length > NAMED ? [] : inView;
+    for (const i of new Set([...(at[state.chosen] ? [state.chosen] : []), ...points])) {
+      writing(pen, 12, "left", theme.ink);
+      const text = cut(data.ids[i], 28), x = at[i][0] + r + 4, y = at[i][1], wide = pen.measureText(text).width;
+      const box = [x, y - 7, x + wide, y + 7], hit = (b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3];
+      const covered = points.some((j) => j !== i && hit([at[j][0] - r, at[j][1] - r, at[j][0] + r, at[j][1] + r]));
+      if (i !== state.chosen && (covered || boxes.some(hit) || box[2] > W)) continue;
+      boxes.push(box);
+      pen.lineWidth = 3;
+      pen.lineJoin = "round";
+      pen.strokeStyle = theme.card;
+      pen.strokeText(text, x, y);
+      pen.fillText(text, x, y);
+    }
+  }
 
   function scaleBar(pen, W, H, k, unit) {
     const length = d3.tickStep(0, W / 4 / k, 1), wide = length * k;

@@ -99,7 +99,7 @@ function startTrace() {
   const points = values.map((v, i) => [i, v]).filter(([, v]) => Number.isFinite(v));
   if (!points.length) return box.replaceChildren(make("p", { class: "quiet" }, "No iterations were recorded."));
   const [low, high] = d3.extent(points, (p) => p[1]);
-  if (high - low < 0.01) return; // a flat line says nothing
+  if (high - low < 0.1) return; // a flat line says nothing
   const W = Math.max(240, Math.min(box.clientWidth, 560)), H = 170, bottom = 34;
   const y = d3.scaleLinear([low, high], [H - bottom, 12]).nice(4);
   const left = 16 + 7 * d3.max(y.ticks(4).map(y.tickFormat(4)), (text) => text.length); // no number is cut
