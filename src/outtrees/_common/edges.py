@@ -87,6 +87,17 @@ class EdgeList:
         return np.asarray(total, dtype=np.float64)
 
 
+def within_runs(sizes: Ints) -> Ints:
+    """Return 0, 1, …, n − 1 for each n of the sizes, one run after the other.
+
+    Examples
+    --------
+    >>> within_runs(np.array([2, 0, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
 def chunks(n_edges: int, width: int) -> Iterator[slice]:
     """Yield slices of edges whose records, of `width` cells each, are gathered together."""
     step = max(1, _CELLS_AT_ONCE // max(width, 1))

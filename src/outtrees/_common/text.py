@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 
 def short_number(value: float, digits: int = 3) -> str:
@@ -52,3 +52,16 @@ def first_ten(items: Sequence[str]) -> str:
     """Return up to ten items in quotation marks, and how many there are if there are more."""
     listed = ", ".join(quoted(item) for item in items[:10])
     return listed if len(items) <= 10 else f"{listed}, … ({len(items)} in all)"
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return the name with as many underscores behind it as make it another than those taken.
+
+    Examples
+    --------
+    >>> free_name("x", {"x", "x_"}), free_name("y", {"x"})
+    ('x__', 'y')
+    """
+    while name in taken:
+        name += "_"
+    return name

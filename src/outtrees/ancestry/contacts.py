@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees._common.text import counted, first_ten
+from outtrees._common.edges import within_runs
+from outtrees._common.text import counted, first_ten, free_name
 from outtrees.ancestry.columns import DateOptions, ModelColumn, date_cells
 from outtrees.errors import RecordsError
 from outtrees.models.columns import Contacts
@@ -62,12 +63,8 @@ def met_columns(
         there = stays if isinstance(stays, StayList) else read_stays(stays)
         more = stay_columns(there, records, dates, found.columns)
         found = Found(found.columns + more.columns, found.notes + more.notes)
-    columns = [c._replace(name=_other_than(taken, c.name)) for c in found.columns]
+    columns = [c._replace(name=free_name(c.name, taken)) for c in found.columns]
     return found._replace(columns=columns)
-
-
-def _other_than(taken: set[str], name: str) -> str:
-    return _other_than(taken, f"{name}_") if name in taken else name
 
 
 def contact_columns(
@@ -170,7 +167,7 @@ def _together(stays: _Stays, window: _Window) -> tuple[Index, Index]:
     last = _last_at(spot, begin, spot, end)
     sizes = np.maximum(last - np.arange(len(who)) - 1, 0)
     i = np.repeat(np.arange(len(who)), sizes)
-    j = np.arange(len(i)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + i + 1
+    j = within_runs(sizes) + i + 1
     since = begin[j]  # when both were there
     child, parent = np.append(who[j], who[i]), np.append(who[i], who[j])
     known = (np.append(since, since) <= window.latest[child]) & (child != parent)
@@ -189,7 +186,7 @@ def _after(stays: _Stays, window: _Window) -> tuple[Index, Index]:
     last = _last_at(parent_spot[order], departure[order], child_spot, arrival, side="left")
     sizes = np.maximum(last - first, 0)
     at = np.repeat(np.arange(len(child)), sizes)
-    place = np.arange(len(at)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[at]
+    place = within_runs(sizes) + first[at]
     u, v = child[at], parent[order][place]
     return u[u != v], v[u != v]
 

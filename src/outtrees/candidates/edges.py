@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees._common.cycles import cycle_of
-from outtrees._common.edges import EdgeList
+from outtrees._common.edges import EdgeList, within_runs
 from outtrees.errors import NoSpanningTreeError
 
 Index = NDArray[np.intp]
@@ -191,8 +191,7 @@ def all_edges(given: Constraints) -> PossibleEdges:
     begins = np.cumsum(sizes) - sizes
     mates = sizes[number]  # (T,), of each record's group
     child = np.repeat(np.arange(T), mates)
-    within = np.arange(len(child)) - np.repeat(np.cumsum(mates) - mates, mates)
-    parent = members[begins[number[child]] + within]
+    parent = members[begins[number[child]] + within_runs(mates)]
     kept = given.allows(child, parent)
     return given.edges(child[kept], parent[kept])
 

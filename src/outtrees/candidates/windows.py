@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees._common.edges import within_runs
 from outtrees._common.types import Array
 from outtrees.candidates.edges import Constraints
 from outtrees.models.columns import GivenWeights, Lineage, Waiting
@@ -46,7 +47,7 @@ class Windows(NamedTuple):
         """Return all pairs (child, parent) in the windows of these records."""
         sizes = self.sizes[children]
         child = np.repeat(children, sizes)
-        place = np.arange(len(child)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        place = within_runs(sizes)
         first = (self.undated - self.begin)[child]
         place += np.where(place < first, self.begin[child], self.low[child] - first)
         return child, self.order[place]

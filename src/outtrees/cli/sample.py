@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from outtrees._common.text import counted
+from outtrees._common.text import counted, free_name
 from outtrees.cli.design import cells, columns_of
 from outtrees.cli.errors import CommandError, sound_model
 from outtrees.cli.options import Target, common_options, model_option, seed_option
@@ -95,7 +95,5 @@ def _sampled(model: Any, options: dict[str, Any]) -> dict[str, list[Any]]:
         "true_parent": ["" if parent < 0 else f"r{parent + 1}" for parent in parents.tolist()],
     }
     for position, (name, level) in enumerate(zip(names, levels, strict=True)):
-        while name in table:
-            name += "_"
-        table[name] = cells(X[:, position], level)
+        table[free_name(name, table)] = cells(X[:, position], level)
     return table

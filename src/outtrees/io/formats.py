@@ -14,7 +14,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from importlib import import_module
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from outtrees._common.text import free_name
 from outtrees.errors import MissingExtraError
 from outtrees.io.masks import write_masks
 from outtrees.io.tables import neutral, to_csv
@@ -111,7 +112,7 @@ class Findings:
             for axis, name in enumerate(("latitude", "longitude")):
                 found[name] = [None if p is None else p[axis] for p in self.coordinates]
         for name, column in self.fields.items():
-            found[_free(name, found)] = list(column.cells)
+            found[free_name(name, found)] = list(column.cells)
         return found
 
     def links(self) -> dict[str, list[Any]]:
@@ -167,7 +168,7 @@ def _auspice(found: Findings) -> Content:
 
 def _hung_together(roots: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
     """Return several trees as one: their common node is hidden, for nobody observed it."""
-    name = _free("no_common_ancestor", names)
+    name = free_name("no_common_ancestor", names)
     attributes: dict[str, Any] = {"div": 0, "hidden": "always"}
     dates = [root["node_attrs"].get("num_date", {}).get("value") for root in roots]
     if None not in dates:
@@ -223,7 +224,7 @@ def _auspice_nodes(
             "branch_attrs": branch,
         }
         if tree.children[record]:
-            label = _free(f"as_parent_{names[record]}", taken)
+            label = free_name(f"as_parent_{names[record]}", taken)
             taken.add(label)
             still = {"name": names[record], "node_attrs": attributes, "branch_attrs": {}}
             tip = {**tip, "name": label, "children": [still]}
@@ -254,7 +255,7 @@ def _microreact(found: Findings) -> Content:
     )
     rows = found.rows()
     if list(found.ids) != list(given):
-        rows[_free("name", rows)] = list(given)
+        rows[free_name("name", rows)] = list(given)
     timed = found.dates is not None and found.calendar
     fields: list[str] = []
     if timed:
@@ -262,7 +263,7 @@ def _microreact(found: Findings) -> Content:
             found.day(i).split("-") if found.day(i) else [""] * 3 for i in range(len(rows["id"]))
         ]
         for at, name in enumerate(("year", "month", "day")):
-            rows[_free(name, rows)] = [part[at] for part in parts]
+            rows[free_name(name, rows)] = [part[at] for part in parts]
             fields.append(list(rows)[-1])
     files = {"data-file": _embedded("data-file", "records.csv", "data", "text/csv", to_csv(rows))}
     panes: dict[str, dict[str, Any]] = {"trees": {}, "maps": {}, "timelines": {}}
@@ -616,12 +617,6 @@ FORMATS: dict[str, Format] = {
     "treedata": Format("TreeData (h5td), for scverse", _treedata, "lineage.h5td", needs="treedata"),
     "arviz": Format("draws as netCDF, for ArviZ", _arviz, "draws.nc", needs="arviz"),
 }
-
-
-def _free(name: str, taken: Container[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _library(name: str) -> Any:

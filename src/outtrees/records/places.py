@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outtrees._common.text import first_ten, quoted
+from outtrees._common.text import first_ten, free_name, quoted
 from outtrees.errors import RecordsError
 from outtrees.records.column import Array, as_numbers, first_not
 from outtrees.records.names import words
@@ -176,17 +176,13 @@ def with_coordinates(
             f"of {quoted(column)}, and none for {first_ten(sorted(set(lost))[:3])}; name places as "
             "the table does"
         )
-    names = tuple(_free(name, table.names) for name in axes)
+    names = tuple(free_name(name, table.names) for name in axes)
     new = tuple(["" if row is None else located.column(name)[row] for row in rows] for name in axes)
     sentence = f"{column}: coordinates from {located.title} ({', '.join(axes)})"
     if lost:
         sentence += f", none for {first_ten(sorted(set(lost)))}"
     joined = replace(table, names=(*table.names, *names), cells=(*table.cells, *new))
     return joined, names, sentence
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    return _free(f"{name}_", taken) if name in taken else name
 
 
 class Place(NamedTuple):

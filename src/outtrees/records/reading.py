@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from outtrees._common.text import counted, first_ten, quoted, shown
+from outtrees._common.text import counted, first_ten, free_name, quoted, shown
 from outtrees.errors import Message, Option, RecordsError
 from outtrees.records.assembling import check_columns, check_kinds, from_table
 from outtrees.records.column import MISSING, Column
@@ -265,9 +265,7 @@ def _joined(
     columns = list(records.columns)
     taken = {column.name for column in columns}
     for column in _with_kinds(new, asked):
-        name = column.name
-        while name in taken:
-            name += "_"
+        name = free_name(column.name, taken)
         taken.add(name)
         columns.append(replace(column, name=name))
     title = found.title if found.title not in records.provenance else f"{found.title} (sequences)"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outtrees._common.text import counted, quoted
+from outtrees._common.text import counted, free_name, quoted
 from outtrees.records.column import are_numbers, is_number
 from outtrees.records.names import names_records, word_set, words
 from outtrees.records.places import find_places
@@ -132,7 +132,7 @@ def _collected(
     kinds: dict[str, tuple[str, str]] = {}
     ends: dict[str, tuple[str, ...]] = {}
     of_place = {name: place for place, names in places.items() for name in names}
-    until = _new_name(f"{frame}_end", table.names)
+    until = free_name(f"{frame}_end", table.names)
     firsts = [rows[0] for rows in tracks]
     lasts = [rows[-1] for rows in tracks]
     for name, cells in zip(table.names, table.cells, strict=True):
@@ -143,7 +143,7 @@ def _collected(
         elif name in of_place:
             axes = [table.column(axis) for axis in places[of_place[name]]]
             known = [[row for row in rows if all(axis[row] for axis in axes)] for rows in tracks]
-            end = _new_name(f"{name}_end", table.names)
+            end = free_name(f"{name}_end", table.names)
             columns[name] = [cells[rows[0]] if rows else "" for rows in known]
             columns[end] = [cells[rows[-1]] if rows else "" for rows in known]
             ends[of_place[name]] = (*ends.get(of_place[name], ()), end)
@@ -211,9 +211,3 @@ def _first_known(cells: list[str], tracks: list[list[int]]) -> list[str]:
 
 def _at(cells: list[str], rows: list[int]) -> list[str]:
     return [cells[row] for row in rows]
-
-
-def _new_name(name: str, taken: Sequence[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
