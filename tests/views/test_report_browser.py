@@ -737,9 +737,17 @@ def test_map_zooms_and_names_records(show, tmp_path, outbreak):
     hand = ActionChains(page.browser)
     hand.scroll_from_origin(ScrollOrigin.from_element(page["map-canvas"]), 0, -300).perform()
     page.until(lambda: gap() > 1.2 * whole)
+    # What is searched for comes into view.
+    page["search"].send_keys("c6", Keys.ENTER)
+    place = "return window.outtrees.mapMarks().filter((m) => m.record === 6).map((m) => [m.x, m.y])"
+    wide, tall = page.run("const c = document.getElementById('map-canvas').getBoundingClientRect();"
+                          "return [c.width, c.height]")  # fmt: skip
+    page.picture("map-canvas")
+    ((x, y),) = page.run(place)
+    assert 0 <= x <= wide
+    assert 0 <= y <= tall
     page["map-fit"].click()
     page.until(lambda: gap() == pytest.approx(whole))
-    page.run("window.outtrees.choose(6)")
     svg = downloaded(page, tmp_path, "save-svg", "map.svg").decode()
     assert ">c6</text>" in svg  # and others that have room
     assert len(set(re.findall(r">(c\d+)</text>", svg))) > 3

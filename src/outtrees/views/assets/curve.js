@@ -78,6 +78,10 @@ function startMap() {
   byId("map-in").addEventListener("click", () => hand.call(zoom.scaleBy, 1.6));
   byId("map-out").addEventListener("click", () => hand.call(zoom.scaleBy, 1 / 1.6));
   byId("map-fit").addEventListener("click", () => hand.call(zoom.transform, d3.zoomIdentity));
+  events.on("choose.map-centre", (record, centre) => {
+    const mark = centre && moved.k > 1 && window.outtrees.mapMarks().find((m) => m.record === record);
+    if (mark) hand.call(zoom.translateTo, ...moved.invert([mark.x, mark.y]));
+  });
   select.addEventListener("change", () => hand.call(zoom.transform, d3.zoomIdentity) && chart.redraw());
   const chart = makeChart("map", {
     height: (W) => Math.max(280, Math.min(560, 0.75 * W)),
