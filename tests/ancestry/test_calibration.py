@@ -22,7 +22,7 @@ from outtrees.candidates import in_order, possible_edges
 from outtrees.datasets import make_outbreak
 from outtrees.io import load, save
 from outtrees.models.columns import Drift, EdgeWeights, Lineage, Waiting
-from outtrees.models.columns.lineage import with_backgrounds
+from outtrees.models.columns.earlier import with_backgrounds
 
 T = 5  # records in a group whose trees are enumerated
 

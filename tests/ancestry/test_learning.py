@@ -12,15 +12,17 @@ from outtrees.ancestry.learning import (
     _FARTHEST,
     _ROOT_SPREAD,
     Problem,
-    _siblings,
     learn,
     problem_of,
+)
+from outtrees.ancestry.posterior import trees_of
+from outtrees.ancestry.waits import (
     reading_weights,
+    siblings_chance,
     waiting_means,
     waiting_priors,
     with_wait,
 )
-from outtrees.ancestry.posterior import trees_of
 from outtrees.candidates import constraints, in_order, possible_edges
 from outtrees.candidates.windows import possible_pairs, windows_of
 from outtrees.models.columns import (
@@ -34,7 +36,7 @@ from outtrees.models.columns import (
     Substitution,
     Waiting,
 )
-from outtrees.models.columns.lineage import with_backgrounds
+from outtrees.models.columns.earlier import with_backgrounds
 
 
 def possible(lineage, values, **given):
@@ -452,15 +454,15 @@ def test_the_shortest_waits_speak_for_siblings():
     lineage = Lineage([Waiting()]).start([days])
     lineages = [with_wait(lineage, mean, 0.5 * mean) for mean in (1.0, 2.1, 4.2, 8.4)]
     shares = [
-        _siblings(lineages, np.array([gain, 80.0, 90.0, 60.0]), [days])
+        siblings_chance(lineages, np.array([gain, 80.0, 90.0, 60.0]), [days])
         for gain in (0.0, 89.0, 91.0, 300.0)
     ]
     assert shares[0] < 1e-4
     assert abs(shares[1] - shares[2]) < 0.1
     assert shares[3] > 0.99
     ended = days + np.array([0.0, 3.0, 0, 0])  # children that wait from their parent's end
-    assert _siblings(lineages, np.array([300.0, 80, 90, 60]), [ended]) == 0
-    assert _siblings(lineages[:1], np.array([300.0]), [days]) == 0
+    assert siblings_chance(lineages, np.array([300.0, 80, 90, 60]), [ended]) == 0
+    assert siblings_chance(lineages[:1], np.array([300.0]), [days]) == 0
 
 
 def test_waits_that_cannot_matter_change_nothing():

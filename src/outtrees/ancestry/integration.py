@@ -23,10 +23,10 @@ from outtrees.ancestry.learning import (
     Roots,
     TableFit,
     problem_of,
-    waiting_means,
 )
 from outtrees.ancestry.outbreak import Outbreak
 from outtrees.ancestry.posterior import Member, Posterior
+from outtrees.ancestry.waits import waiting_means
 from outtrees.candidates.edges import Constraints
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.inference.importance import (

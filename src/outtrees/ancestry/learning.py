@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from outtrees.ancestry.waits import ReadingWeights, waiting_means, with_wait
 from outtrees.candidates.choices import IndependentChoices, log_sums
 from outtrees.candidates.edges import Constraints, PossibleEdges, all_edges
 from outtrees.candidates.windows import in_order, possible_pairs, windows_of
@@ -27,17 +28,14 @@ from outtrees.errors import NoSpanningTreeError
 from outtrees.inference.checkpoint import Checkpoint, digest
 from outtrees.inference.importance import WeightedDraws
 from outtrees.models.columns import ColumnKernel, Lineage, Waiting
+from outtrees.models.columns.earlier import earlier_pairs, log_backgrounds, with_backgrounds
 from outtrees.models.columns.lineage import (
     Background,
     Earlier,
-    earlier_pairs,
-    log_backgrounds,
     log_sum_of_links,
     order_by_cells,
     sample_by_cells,
-    with_backgrounds,
 )
-from outtrees.models.columns.waiting import guessed_wait
 from outtrees.models.priors import Normal, Prior
 from outtrees.trees import OutTreeDistribution
 
@@ -50,7 +48,7 @@ Roots = Literal["single", "any"]
 # parents weigh together: so many of all records, and half a one in tables of any size. A factor of
 # e^0.8 either way is within one standard deviation.
 _ROOT_SHARE, _ROOT_NUMBER, _ROOT_SPREAD = 0.02, 0.5, 0.8
-_FIRST_SHARES = (0.2, 0.7)  # of outliers, among which a start chooses
+FIRST_SHARES = (0.2, 0.7)  # of outliers, among which a start chooses
 _MOST_PAIRS = 300_000  # beyond, parameters are learned from a sample of the records
 _SAMPLED, _FEW = 300, 150  # records, at most: of such a sample, and of first climbs
 _MOST_SAMPLED, _MOST_FEW = 350_000, 200_000  # pairs of these with parents and others, at most
@@ -60,18 +58,10 @@ _LEAST_SAMPLED = 50  # records, at least
 _UNLIKELY, _NEGLIGIBLE = 12.0, 40.0
 _WORTH_PRUNING = 0.8  # of the edges: lists that would stay longer stay as they are
 
-# Waiting times that are tried where none is given: so many means, evenly on a logarithmic scale
-# from the typical gap between dates to half of the whole time, with narrow and wide spreads.
-_MEANS, _SPREADS = 8, (0.3, 0.8)
-# Cells that follow each other for other reasons than descent (siblings that fall ill together)
-# also tell waiting times apart, so evidence among them counts for this many nats in all.
-_MOST_EVIDENCE = 10.0
-_GUESS_SPREAD = 1.0  # standard deviation of the log of a wait about `guessed_wait`, beforehand
-_SHORT = 2.0  # waits shorter than so many of the shortest one tried are siblings'
+_SPREADS = (0.3, 0.8)  # narrow and wide ones, in means
 _FIRST_SPREAD = 0.5  # standard deviation of a wait, in means
 _WORTH_SPREADING = 0.05  # of the best reading's weight: such readings are tried with other spreads
-_MOST_WEIGHT = 0.95  # readings that together weigh less than the rest of it are dropped
-_ROUGH = 8  # steps of the first climb of a reading
+ROUGH = 8  # steps of the first climb of a reading
 # What a column must add to the log-likelihood for each of its parameters, and what all of them
 # must add beside. Noise adds as much once in twenty times, and once in fifty.
 _EACH_PARAMETER, _LEAST_GAIN = 1.0, 1.0
@@ -388,7 +378,7 @@ class Problem:
             if c == lineage.dates or not len(kernel.params):
                 continue
             share = float(lineage.outlier_shares[c])
-            shares = _FIRST_SHARES if share > 0 and c in lineage.contrasted else (share,)
+            shares = FIRST_SHARES if share > 0 and c in lineage.contrasted else (share,)
             forms = [v.with_params(params) for v in kernel.variants() for params in v.start_grid()]
             if c in lineage.contrasted and lineage.backgrounds is not None:
                 forms.append(lineage.backgrounds[c].kernel)  # as near as earlier cells are at all
@@ -478,27 +468,6 @@ class TableFit(NamedTuple):
     siblings: float = 0.0  # the chance that nothing in the cells tells the waiting time
 
 
-def waiting_means(kernel: Waiting, cells: Array) -> list[float]:
-    """Return the mean waiting times that are tried: one if it is given.
-
-    Examples
-    --------
-    >>> days = np.array([[float(t), t, 0, 0] for t in (0, 3, 5, 9, 20)])
-    >>> [round(mean, 1) for mean in waiting_means(Waiting().start(days), days)]
-    [3.5, 4.1, 4.7, 5.5, 6.4, 7.4, 8.6, 10.0]
-    """
-    if kernel.mean is not None:
-        return [kernel.mean]
-    known = cells[~np.isnan(cells).any(axis=1)]
-    start, end = np.unique(known[:, 0]), np.sort(np.maximum(known[:, 0], known[:, 1]))
-    before = np.searchsorted(end, start, side="left")
-    gaps = (start - end[np.maximum(before - 1, 0)])[before > 0]
-    gap = float(np.median(gaps)) if len(gaps) else 0.0
-    span = float(np.ptp(start)) if len(start) > 1 else 1.0
-    low = max(gap, kernel.unit, 1e-3 * span)
-    return [float(mean) for mean in np.geomspace(low, max(span / 2, 2 * low), _MEANS)]
-
-
 def learn(
     lineage: Lineage,
     values: Sequence[Array],
@@ -565,7 +534,7 @@ def _learned(
     problem.independent = problem.sampled or lineage.dates is not None
     say("parameters" if len(waits) == 1 else f"parameters for {len(waits)} waiting times")
     rough = climbs.of(problem.fewer(lineage, given))
-    points, alone = rough.of_waits(lineage, waits, _ROUGH)
+    points, alone = rough.of_waits(lineage, waits, ROUGH)
     gains: dict[int, float] = {}
     left_out: list[int] = []
     if any(c not in keep for c in points[0].lineage.optional):
@@ -575,18 +544,18 @@ def _learned(
         chosen = {int(np.argmax([point.value for point in points])), *np.argsort(alone)[-2:]}
         found = []
         for i in sorted(chosen):
-            best = climbs.up(points[i].lineage, points[i].log_root, _ROUGH)
+            best = climbs.up(points[i].lineage, points[i].log_root, ROUGH)
             found.append(_without_gain(best, climbs, keep, float(np.log(len(waits)))))
         _, gains, left_out = max(found, key=lambda each: each[0])
     if left_out:
         for c in left_out:
             points = [p._replace(lineage=p.lineage.without(c)) for p in points]
-        points = [rough.up(p.lineage, p.log_root, _ROUGH) for p in points]
-    weigh = _Weights(points, values)
+        points = [rough.up(p.lineage, p.log_root, ROUGH) for p in points]
+    weigh = ReadingWeights(points, values)
     points = weigh.that_count(_spread_out(points, rough, weigh))
     if problem.independent != problem.sampled:
         # Most of the way at a fraction of what all trees cost; then all trees.
-        steps = min(_ROUGH, max_iter)
+        steps = min(ROUGH, max_iter)
         points = weigh.that_count([climbs.up(p.lineage, p.log_root, steps) for p in points])
         problem.independent = problem.sampled
     say(f"all trees of {len(problem.child):,} possible edges")
@@ -622,7 +591,7 @@ def _with_rates(lineage: Lineage, problem: Problem) -> Lineage:
         bare = bare.without(c)
     problem.independent = True
     bare = problem.started(bare)[0]
-    found = problem.climb(bare, problem.first_log_root(bare), max_iter=_ROUGH).lineage
+    found = problem.climb(bare, problem.first_log_root(bare), max_iter=ROUGH).lineage
     for c in met:
         kernel = replace(found.kernels[c], fixed=True)  # type: ignore[type-var]  # a dataclass
         lineage = _with_column(lineage, c, kernel, float(lineage.outlier_shares[c]))
@@ -651,7 +620,7 @@ def _without_gain(
         sets.append((climbs.problem.gain_over_any(best) - sum(bars.values()), list(gone)))
         if not bars:
             break
-        without = {c: climbs.up(best.lineage.without(c), best.log_root, _ROUGH) for c in bars}
+        without = {c: climbs.up(best.lineage.without(c), best.log_root, ROUGH) for c in bars}
         over = {c: climbs.problem.gain_over_any(point) for c, point in without.items()}
         adds = {c: climbs.problem.gain_over_any(best) - gain for c, gain in over.items()}
         gains |= adds
@@ -675,73 +644,6 @@ def _n_parameters(kernel: ColumnKernel) -> int:
     return 1 if kernel.relative else len(kernel.params) + (not kernel.from_background)
 
 
-class _Weights:
-    """The weights of readings, by what the first climbs of all waiting times showed.
-
-    Two ways to weigh them are mixed. Either the cells tell which waiting time is right, and what
-    a reading explains counts. Or records are likest to those of about their own date, as siblings
-    are (sisters in an embryo, animals that one dog bit): then nothing in the cells tells it, and
-    all readings count as much as they do beforehand. The second is as likely as the shortest
-    waiting times are by what they explain. Decided once: later on the shortest may be dropped.
-    """
-
-    def __init__(self, first: Sequence[Point], values: Sequence[Array]) -> None:
-        self.values = values
-        self.siblings = _siblings(
-            [point.lineage for point in first], np.array([point.gain for point in first]), values
-        )
-
-    def by_evidence(self, points: Sequence[Point]) -> Array:
-        """Return the weights if the cells tell the waiting time (n,)."""
-        return reading_weights(np.array([p.gain for p in points]), self._beforehand(points))
-
-    def _beforehand(self, points: Sequence[Point]) -> Array:
-        """Return the log-weights beforehand, those of one mean waiting time together (n,)."""
-        lineages = [point.lineage for point in points]
-        means = np.round(np.log(_mean_waits(lineages)), 9)
-        _, kind, number = np.unique(means, return_inverse=True, return_counts=True)
-        return waiting_priors(lineages, self.values) - np.log(number[kind.ravel()])
-
-    def __call__(self, points: Sequence[Point]) -> Array:
-        """Return the weights of readings that end in these points (n,)."""
-        if len(points) == 1:
-            return np.ones(1)
-        beforehand = np.exp(self._beforehand(points))
-        told = self.by_evidence(points)
-        mixed = (1 - self.siblings) * told + self.siblings * beforehand / beforehand.sum()
-        return np.asarray(mixed)
-
-    def that_count(self, points: Sequence[Point]) -> list[Point]:
-        """Return the fewest points that hold nearly all of the weight, in their order."""
-        weights = self(points)
-        order = np.argsort(-weights, kind="stable")
-        before = np.cumsum(weights[order]) - weights[order]
-        return [points[i] for i in np.sort(order[before < _MOST_WEIGHT])]
-
-
-def _siblings(lineages: Sequence[Lineage], gains: Array, values: Sequence[Array]) -> float:
-    """Return the chance that likeness is that of siblings: of the shortest waits tried.
-
-    Where children wait from their parent's end, short waits are what one expects.
-    """
-    dates = lineages[0].dates
-    if dates is None or len(lineages) == 1:
-        return 0.0
-    start, end = values[dates][:, 0], values[dates][:, 1]
-    known = np.isfinite(start)
-    if (end[known] != start[known]).any():
-        return 0.0
-    means = _mean_waits(lineages)
-    short = means < _SHORT * means.min()
-    return float(reading_weights(gains)[short].sum()) if not short.all() else 0.0
-
-
-def _mean_waits(lineages: Sequence[Lineage]) -> Array:
-    """Return the mean waiting time of each reading (n,), 1 without dates."""
-    kernels = [None if one.dates is None else one.kernels[one.dates] for one in lineages]
-    return np.array([k.moments[0] if isinstance(k, Waiting) else 1.0 for k in kernels])
-
-
 def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float, float] | None]:
     """Return the waiting times (mean, sd) of the first climbs; None where it is given."""
     if lineage.dates is None:
@@ -754,7 +656,7 @@ def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float,
     return [(mean, kernel.sd or _FIRST_SPREAD * mean) for mean in means]
 
 
-def _spread_out(points: list[Point], climbs: _Climbs, weigh: _Weights) -> list[Point]:
+def _spread_out(points: list[Point], climbs: _Climbs, weigh: ReadingWeights) -> list[Point]:
     """Return the points, and those that matter with narrower and wider waiting times too."""
     kernels = [p.lineage.kernels[p.lineage.dates] for p in points if p.lineage.dates is not None]
     if not kernels or any(
@@ -770,41 +672,8 @@ def _spread_out(points: list[Point], climbs: _Climbs, weigh: _Weights) -> list[P
         mean = kernel.moments[0]
         for spread in _SPREADS:
             here = with_wait(point.lineage, mean, spread * mean)
-            result.append(climbs.up(here, point.log_root, _ROUGH))
+            result.append(climbs.up(here, point.log_root, ROUGH))
     return result
-
-
-def reading_weights(gains: Array, log_priors: Array | float = 0.0) -> Array:
-    """Return the weights of readings with these gains (n,), which sum to 1.
-
-    Examples
-    --------
-    >>> reading_weights(np.array([0.1, 0.0])).round(2), reading_weights(np.array([600.0, 540.0]))
-    (array([0.52, 0.48]), array([0.73105858, 0.26894142]))
-    """
-    top = float(gains.max())
-    scale = min(1.0, _MOST_EVIDENCE / top) if top > 0 else 1.0
-    logs = scale * (gains - top) + log_priors
-    weights = np.exp(logs - logs.max())
-    return np.asarray(weights / weights.sum())
-
-
-def waiting_priors(lineages: Sequence[Lineage], values: Sequence[Array]) -> Array:
-    """Return the log prior weights of readings by their mean waiting times, up to a constant.
-
-    The mean is within a factor of e of `guessed_wait` by one standard deviation. Where children
-    wait from their parent's end there is no such guess.
-    """
-    dates = lineages[0].dates
-    if dates is None:
-        return np.zeros(len(lineages))
-    start, end = values[dates][:, 0], values[dates][:, 1]
-    known = np.isfinite(start)
-    if (end[known] != start[known]).any() or known.sum() < 3:
-        return np.zeros(len(lineages))
-    guess = guessed_wait(float(np.ptp(start[known])), int(known.sum()))
-    off = np.log(_mean_waits(lineages)) - np.log(guess if guess > 0 else 1.0)
-    return np.asarray(-0.5 * (off / _GUESS_SPREAD) ** 2)
 
 
 def problem_of(
@@ -865,7 +734,7 @@ class _Climbs:
         kept: Point | None = self.checkpoint.reached(number)
         if kept is not None:
             return kept
-        nats = _UNLIKELY if max_iter <= _ROUGH else _NEGLIGIBLE
+        nats = _UNLIKELY if max_iter <= ROUGH else _NEGLIGIBLE
         point = self.problem.without_unlikely(start, nats).climb(
             start, log_root, max_iter=max_iter, tol=self.tol, progress=self.progress
         )
@@ -894,94 +763,6 @@ class _Climbs:
             values = [problem.at(s, log_root, log_root)[0].value for s in starts]
             points.append(self.up(starts[int(np.argmax(values))], log_root, max_iter))
         return points, alone
-
-
-def with_wait(lineage: Lineage, mean: float, sd: float) -> Lineage:
-    """Return the lineage with this waiting time."""
-    dates = lineage.dates
-    assert dates is not None  # only tables with dates have a waiting time
-    kernel = lineage.kernels[dates]
-    assert isinstance(kernel, Waiting)
-    kernels = (*lineage.kernels[:dates], kernel.at(mean, sd), *lineage.kernels[dates + 1 :])
-    return replace(lineage, kernels=kernels)
-
-
-# Evidence ----------------------------------------------------------------------------------
-
-
-class Evidence(NamedTuple):
-    """What one column says about parents, in nats."""
-
-    over_shuffled: float  # what the table gains over one in which the column is shuffled
-    error: float  # its standard error, by the shuffles
-    alone: float  # what the column gains by itself, beside the dates
-
-
-def column_evidence(
-    reading: Reading,
-    values: Sequence[Array],
-    given: Constraints,
-    roots: Roots,
-    n_shuffles: int,
-    rng: np.random.Generator,
-) -> dict[int, Evidence]:
-    """Return the evidence of each column but the dates, with the reading's waiting time.
-
-    Each column is shuffled by itself among the records of a group, and everything is fitted
-    again. A column that says nothing gains as much when it is shuffled.
-    """
-    dates = reading.lineage.dates
-    columns = [c for c in range(len(values)) if c != dates]
-
-    def best(lineage: Lineage, cells: Sequence[Array]) -> float:
-        problem = problem_of(lineage, cells, given, roots)
-        problem.independent = problem.sampled or dates is not None
-        start = problem.fewer(lineage, given).started(lineage)[0]
-        return problem.climb(start, problem.first_log_root(start), max_iter=_ROUGH).gain
-
-    whole = replace(reading.lineage, outlier_shares=_some_share(reading.lineage))
-    whole = with_backgrounds(whole, values, given.groups)
-    full = best(whole, values)
-    found = {}
-    for c in columns:
-        shuffled = []
-        # Contacts weigh the records with which all columns are compared.
-        changed = None if whole.kernels[c].relative else [c] if c in whole.contrasted else []
-        for _ in range(n_shuffles):
-            cells = list(values)
-            cells[c] = _shuffled(whole.kernels[c], values[c], given.groups, rng)
-            start = _restarted(whole, c, cells[c])
-            if changed != []:
-                start = with_backgrounds(start, cells, given.groups, changed)
-            shuffled.append(full - best(start, cells))
-        one = whole
-        for other in columns:
-            one = one if other == c else one.without(other)
-        error = float(np.std(shuffled, ddof=1) / np.sqrt(n_shuffles)) if n_shuffles > 1 else 0.0
-        found[c] = Evidence(float(np.mean(shuffled)), error, best(one, values))
-    return found
-
-
-def _some_share(lineage: Lineage) -> Array:
-    """Return the outlier shares, those of columns that were left out at their start."""
-    shares = np.asarray(lineage.outlier_shares, dtype=np.float64)
-    first = np.array([0.0 if kernel.relative else _FIRST_SHARES[0] for kernel in lineage.kernels])
-    return np.asarray(np.where(shares >= 1, first, shares))
-
-
-def _restarted(lineage: Lineage, c: int, cells: Array) -> Lineage:
-    """Return the lineage whose column starts anew with other cells."""
-    kernels = list(lineage.kernels)
-    kernels[c] = kernels[c].start(cells)
-    return replace(lineage, kernels=tuple(kernels))
-
-
-def _shuffled(kernel: ColumnKernel, cells: Array, groups: Index, rng: np.random.Generator) -> Array:
-    order = np.arange(len(cells))
-    for group in np.unique(groups):
-        rows = np.flatnonzero(groups == group)
-        order[rows] = rng.permutation(rows)
-    return kernel.reordered(cells, order)
 
 
 # Checkpoints -------------------------------------------------------------------------------

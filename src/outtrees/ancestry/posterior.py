@@ -15,7 +15,7 @@ from outtrees.ancestry.nearest import Ancestors, nearest_sampled, transmission_o
 from outtrees.ancestry.outbreak import outbreak_of
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
-from outtrees.models.columns.lineage import log_backgrounds
+from outtrees.models.columns.earlier import log_backgrounds
 from outtrees.records import Column, Records
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.distribution import Consensus, Tree

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.ancestry.learning import column_evidence
 from outtrees.ancestry.posterior import Posterior
+from outtrees.ancestry.shuffles import column_evidence
 from outtrees.candidates import Constraints
 from outtrees.candidates.choices import log_sums
 from outtrees.inference.messages import draw_states

@@ -10,7 +10,7 @@ import pytest
 from outtrees.ancestry.learning import Problem
 from outtrees.candidates.edges import possible_edges
 from outtrees.models.columns import Drift, Lineage, Waiting
-from outtrees.models.columns.lineage import with_backgrounds
+from outtrees.models.columns.earlier import with_backgrounds
 
 from .conftest import dates
 

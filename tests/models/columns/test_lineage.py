@@ -19,12 +19,8 @@ from outtrees.models.columns import (
     Substitution,
     Waiting,
 )
-from outtrees.models.columns.lineage import (
-    earlier_pairs,
-    log_backgrounds,
-    sample_by_cells,
-    with_backgrounds,
-)
+from outtrees.models.columns.earlier import earlier_pairs, log_backgrounds, with_backgrounds
+from outtrees.models.columns.lineage import sample_by_cells
 
 from .conftest import assert_near, assert_slopes_agree, dates, richardson
 

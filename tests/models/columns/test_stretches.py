@@ -9,7 +9,7 @@ import pytest
 from lineages import random_table
 from outtrees.models import edges
 from outtrees.models.columns import Drift, EdgeWeights, Lineage, Reversion, Sticky, Waiting
-from outtrees.models.columns.lineage import with_backgrounds
+from outtrees.models.columns.earlier import with_backgrounds
 
 from .conftest import assert_slopes_agree, dates, weighted_sum
 

@@ -3,7 +3,8 @@
 from outtrees.models.category import Sticky
 from outtrees.models.column import ColumnKernel
 from outtrees.models.columns.contacts import Contacts
-from outtrees.models.columns.lineage import EdgeWeights, Lineage, LineagePairs
+from outtrees.models.columns.earlier import EdgeWeights
+from outtrees.models.columns.lineage import Lineage, LineagePairs
 from outtrees.models.columns.matrices import Distances, GivenWeights
 from outtrees.models.columns.substitution import Substitution
 from outtrees.models.columns.transmission import Transmission, TransmittedSequence

@@ -448,20 +448,17 @@ def _weibull_power(shape: float) -> float:
     return float(np.exp(brentq(excess, np.log(0.1), np.log(1e5))))
 
 
-_GROWTH = 1.6  # of a generation over the one before, as outbreaks and families grow
-
-
 def guessed_wait(span: float, n: int) -> float:
     """Return the waiting time with which n records fill a span of time from one record on.
 
-    That takes log n / log 1.6 generations where each is 1.6 times as large as the one before.
+    That takes log2 n generations where each is twice as large as the one before.
 
     Examples
     --------
-    >>> round(guessed_wait(100.0, 110), 2)
+    >>> guessed_wait(60.0, 64)
     10.0
     """
-    return span / max(float(np.log(max(n, 2)) / np.log(_GROWTH)), 1.0)
+    return span / float(np.log2(max(n, 2)))
 
 
 _LAWS = {"gamma": _Gamma, "lognormal": _Lognormal, "weibull": _Weibull}
