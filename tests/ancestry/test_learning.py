@@ -584,8 +584,8 @@ def test_waiting_means_reach_from_the_gaps_to_half_of_the_time():
 
 
 def test_waiting_times_are_guessed_from_the_growth():
-    """1.6⁸ ≈ 43 records over 80 days: eight generations of ten days."""
-    days = np.linspace(0, 80, 43)
+    """2⁶ records over 60 days: six generations of ten days."""
+    days = np.linspace(0, 60, 64)
     cells = np.column_stack([days, days, 0 * days, 0 * days])
     lineages = [
         Lineage([Waiting(mean=mean, sd=2.0)]).start([cells]) for mean in (10.0, 10 * np.e, 5.0)

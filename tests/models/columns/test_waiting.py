@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import gammaln
 
 from outtrees.models.columns import Waiting
-from outtrees.models.columns.waiting import LAWS
+from outtrees.models.columns.waiting import LAWS, guessed_wait
 
 from .conftest import assert_slopes_agree, climbed, dates, densities, weighted_sum
 
@@ -431,3 +431,17 @@ def test_quick_waits_are_those_of_pairs_of_dates(unit):
 
 def test_the_description_names_mean_and_standard_deviation():
     assert "5 ± 2.5 units of time" in started(Waiting()).describe()
+
+
+def test_the_guessed_wait_is_that_of_outbreaks_which_branch():
+    """Each case infects 1.6 others; the first 80 take log2 80 generations, since few die out."""
+    rng = np.random.default_rng(0)
+    ratios = []
+    while len(ratios) < 40:
+        times, u = [0.0], 0
+        while u < len(times) and len(times) < 2000:
+            times += list(times[u] + rng.gamma(9.0, 1.0, rng.poisson(1.6 * rng.gamma(1.0))))
+            u += 1
+        if len(times) >= 80:
+            ratios.append(guessed_wait(float(np.sort(times)[79]), 80) / 9.0)
+    assert 0.8 < np.median(ratios) < 1.25
