@@ -22,15 +22,14 @@ from outtrees.ancestry import (
     calibration,
     exchange,
     figures,
+    inputs,
     learning,
     limited_children,
     placement,
     simulation,
     support,
 )
-from outtrees.ancestry.columns import ModelColumn, matrix_column, model_columns
 from outtrees.ancestry.constraints import (
-    forbidden_pairs,
     known_parents,
     named,
     possible_edges,
@@ -48,15 +47,12 @@ from outtrees.ancestry.integration import (
     is_small,
     posterior_sentences,
 )
-from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.model_choice import (
     check_dated,
     check_waits,
     date_options,
     model_sentence,
-    most_links,
     published_wait,
-    transmission_options,
 )
 from outtrees.ancestry.nearest import transmission_of
 from outtrees.ancestry.outbreak import is_whole
@@ -68,15 +64,14 @@ from outtrees.ancestry.sentences import (
     parameter_sentences,
 )
 from outtrees.ancestry.spread import Spread, spread_of
-from outtrees.candidates import Constraints, constraints
+from outtrees.candidates import Constraints
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.candidates.plan import table_plan
 from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.io.tables import Table
 from outtrees.models.columns import ColumnKernel, Lineage
-from outtrees.records import Records, read_records
-from outtrees.records.evidence import as_evidence
+from outtrees.records import Records
 
 Array = NDArray[np.float64]
 
@@ -492,43 +487,6 @@ class Ancestry(BaseEstimator):
             warnings.warn(not_converged(main.n_iter), ConvergenceWarning, stacklevel=3)
         return self
 
-    def _learned(
-        self,
-        columns: Sequence[ModelColumn],
-        given: Constraints,
-        checkpoint: str | os.PathLike[str] | None,
-    ) -> learning.TableFit:
-        """Return the readings of the table."""
-        kernels = tuple(column.kernel for column in columns)
-        # People who were not sampled are part of the transmission model.
-        links = most_links(self) if transmission_options(self) is None else 1
-        lineage = Lineage(kernels, links, self.background)
-        names = [column.name for column in columns]
-        kept = None
-        if checkpoint is not None:
-            settings = {
-                "roots": self._roots,
-                "keep": list(self._kept(names)),
-                "max_iter": self.max_iter,
-                "tol": self.tol,
-                # All other settings are in the columns and the constraints already.
-                "columns": list(map(tuple, columns)),
-                "given": tuple(given),
-            }
-            kept = learning.lineage_checkpoint(checkpoint, settings, lineage)
-        return learning.learn(
-            lineage,
-            [column.values for column in columns],
-            given,
-            self._roots,
-            keep=[names.index(name) for name in self._kept(names)],
-            max_iter=self.max_iter,
-            tol=self.tol,
-            progress=self.progress,
-            say=self._say,
-            checkpoint=kept,
-        )
-
     def _integrates(self, fit: learning.TableFit) -> bool:
         """Return whether parameters are integrated out."""
         if self._is_whole(fit.readings[0].lineage):  # by the same chains as trees and dates
@@ -548,31 +506,6 @@ class Ancestry(BaseEstimator):
             return 0
         return int(as_generator(self.random_state).integers(2**32))
 
-    def _kept(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the columns that are not to be left out."""
-        for name in self.keep or ():
-            if name not in names:
-                raise RecordsError(
-                    Option("keep"),
-                    f" must name columns that take part, such as {names[0]!r}; got {name!r}. "
-                    "Correct the name.",
-                    column=name,
-                )
-        return tuple(self.keep or ())
-
-    @property
-    def _roots(self) -> Roots:
-        """How many roots there are: any number where dates order parents and children."""
-        if self.roots != "auto":
-            return self.roots
-        aside = (self.until, self.censored)
-        dated = any(c.kind == "date" and c.name not in aside for c in self.table_.columns)
-        weighed = "log_weights" in self.column_names_
-        roots = sum(v == -1 for v in known_parents(self.table_, self.known_parents).values())
-        if roots > 1 and self.table_.groups is None:
-            return "any"
-        return "any" if dated and self.root is None and not weighed else "single"
-
     def _dropped_mass(self, given: Constraints) -> DroppedMass:
         main = self.readings_[0]
         return table_dropped_mass(
@@ -591,51 +524,12 @@ class Ancestry(BaseEstimator):
         if say is not None:
             say(text)
 
-    def _read(self, table: Any, sequences: Any, unsequenced: str) -> Records:
-        if isinstance(table, Records):
-            if sequences is not None:
-                raise RecordsError("these records are read already; join sequences when reading")
-            if len(set(table.ids)) != len(table):
-                raise RecordsError(
-                    "identities of these records differ only within groups; fit each group on its "
-                    "own with fit_populations"
-                )
-            return as_evidence(table, (self.until, self.censored))
-        kinds = dict(self.kinds or {})
-        if self.until is not None:
-            kinds.setdefault(self.until, "date")
-        if self.censored is not None:
-            kinds.setdefault(self.censored, "categorical")
-        records = read_records(
-            table, id=self.id, kinds=kinds, sequences=sequences, unsequenced=unsequenced
-        )
-        return as_evidence(records, (self.until, self.censored))
-
-    def _columns(self, distances: Any, log_weights: Any) -> list[ModelColumn]:
-        columns = model_columns(
-            self.table_,
-            date_options(self),
-            clock=self.clock,
-            group_spread=self.group_spread,
-            substitution=self.substitution,
-            kernels=getattr(self, "kernels", None),  # models of earlier versions lack it
-            transmission=transmission_options(self),
-        )
-        for name, given in (("distances", distances), ("log_weights", log_weights)):
-            if given is not None:
-                columns.append(matrix_column(name, given, self.table_))
-        return columns
-
-    def _constraints(self) -> Constraints:
-        records = self.table_
-        return constraints(
-            len(records),
-            records.groups,
-            known_parents(records, self.known_parents),
-            forbidden_pairs(records, self.forbidden),
-            None if self.root is None else row_of(records, self.root),
-            records.ids,
-        )
+    # What a fit takes
+    _read = inputs.read_table
+    _columns = inputs.table_columns
+    _constraints = inputs.table_constraints
+    _learned = inputs.learned
+    _roots = property(inputs.kind_of_roots)
 
     # The posterior -------------------------------------------------------------------------
 

@@ -1,0 +1,140 @@
+"""What a fit of `Ancestry` takes, by its options: records, columns, roots and constraints.
+
+The functions are methods of the estimator, whose options they read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from outtrees.ancestry import learning
+from outtrees.ancestry.columns import ModelColumn, matrix_column, model_columns
+from outtrees.ancestry.constraints import forbidden_pairs, known_parents, row_of
+from outtrees.ancestry.learning import Roots
+from outtrees.ancestry.model_choice import date_options, most_links, transmission_options
+from outtrees.candidates import Constraints, constraints
+from outtrees.errors import Option, RecordsError
+from outtrees.models.columns import Lineage
+from outtrees.records import Records, read_records
+from outtrees.records.evidence import as_evidence
+
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
+
+
+def read_table(self: Ancestry, table: Any, sequences: Any, unsequenced: str) -> Records:
+    """Return the records of a table."""
+    if isinstance(table, Records):
+        if sequences is not None:
+            raise RecordsError("these records are read already; join sequences when reading")
+        if len(set(table.ids)) != len(table):
+            raise RecordsError(
+                "identities of these records differ only within groups; fit each group on its "
+                "own with fit_populations"
+            )
+        return as_evidence(table, (self.until, self.censored))
+    kinds = dict(self.kinds or {})
+    if self.until is not None:
+        kinds.setdefault(self.until, "date")
+    if self.censored is not None:
+        kinds.setdefault(self.censored, "categorical")
+    records = read_records(
+        table, id=self.id, kinds=kinds, sequences=sequences, unsequenced=unsequenced
+    )
+    return as_evidence(records, (self.until, self.censored))
+
+
+def table_columns(self: Ancestry, distances: Any, log_weights: Any) -> list[ModelColumn]:
+    """Return the columns as the model sees them, matrices last."""
+    columns = model_columns(
+        self.table_,
+        date_options(self),
+        clock=self.clock,
+        group_spread=self.group_spread,
+        substitution=self.substitution,
+        kernels=getattr(self, "kernels", None),  # models of earlier versions lack it
+        transmission=transmission_options(self),
+    )
+    for name, given in (("distances", distances), ("log_weights", log_weights)):
+        if given is not None:
+            columns.append(matrix_column(name, given, self.table_))
+    return columns
+
+
+def table_constraints(self: Ancestry) -> Constraints:
+    """Return who may descend from whom."""
+    records = self.table_
+    return constraints(
+        len(records),
+        records.groups,
+        known_parents(records, self.known_parents),
+        forbidden_pairs(records, self.forbidden),
+        None if self.root is None else row_of(records, self.root),
+        records.ids,
+    )
+
+
+def kind_of_roots(self: Ancestry) -> Roots:
+    """How many roots there are: any number where dates order parents and children."""
+    if self.roots != "auto":
+        return self.roots
+    aside = (self.until, self.censored)
+    dated = any(c.kind == "date" and c.name not in aside for c in self.table_.columns)
+    weighed = "log_weights" in self.column_names_
+    roots = sum(v == -1 for v in known_parents(self.table_, self.known_parents).values())
+    if roots > 1 and self.table_.groups is None:
+        return "any"
+    return "any" if dated and self.root is None and not weighed else "single"
+
+
+def kept_columns(self: Ancestry, names: Sequence[str]) -> Sequence[str]:
+    """Return the columns that are not to be left out."""
+    for name in self.keep or ():
+        if name not in names:
+            raise RecordsError(
+                Option("keep"),
+                f" must name columns that take part, such as {names[0]!r}; got {name!r}. "
+                "Correct the name.",
+                column=name,
+            )
+    return tuple(self.keep or ())
+
+
+def learned(
+    self: Ancestry,
+    columns: Sequence[ModelColumn],
+    given: Constraints,
+    checkpoint: str | os.PathLike[str] | None,
+) -> learning.TableFit:
+    """Return the readings of the table."""
+    kernels = tuple(column.kernel for column in columns)
+    # People who were not sampled are part of the transmission model.
+    links = most_links(self) if transmission_options(self) is None else 1
+    lineage = Lineage(kernels, links, self.background)
+    names = [column.name for column in columns]
+    kept = None
+    if checkpoint is not None:
+        settings = {
+            "roots": self._roots,
+            "keep": list(kept_columns(self, names)),
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            # All other settings are in the columns and the constraints already.
+            "columns": list(map(tuple, columns)),
+            "given": tuple(given),
+        }
+        kept = learning.lineage_checkpoint(checkpoint, settings, lineage)
+    return learning.learn(
+        lineage,
+        [column.values for column in columns],
+        given,
+        self._roots,
+        keep=[names.index(name) for name in kept_columns(self, names)],
+        max_iter=self.max_iter,
+        tol=self.tol,
+        progress=self.progress,
+        say=self._say,
+        checkpoint=kept,
+    )
