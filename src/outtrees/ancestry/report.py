@@ -18,7 +18,6 @@ from outtrees.ancestry.outbreak import ENOUGH, Outbreak
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.spread import Spread, children_by_date
 from outtrees.ancestry.support import best_parents, log_density, ranked_parents, readings_table
-from outtrees.ancestry.waits import waiting_means
 from outtrees.candidates.choices import log_sums
 from outtrees.io.tables import Table
 from outtrees.records import Column
