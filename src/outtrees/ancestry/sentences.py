@@ -13,9 +13,9 @@ from scipy.special import logsumexp
 
 from outtrees._common.text import counted, short_number
 from outtrees.ancestry.columns import DateOptions
-from outtrees.ancestry.learning import waiting_means
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.support import best_parents, readings_table
+from outtrees.ancestry.waits import waiting_means
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.candidates.plan import MUCH_DROPPED
