@@ -181,7 +181,7 @@ TWINS = [
 ]
 
 
-@pytest.mark.slow  # chains of 2,000 sweeps, a minute each
+@pytest.mark.slow  # chains of 1,000 sweeps, half a minute each
 @pytest.mark.parametrize(("case", "seed"), TWINS)
 def test_supports_are_those_of_long_tempered_chains(case, seed):
     problem, reading, *_ = fitted_table(case, seed)
@@ -191,7 +191,7 @@ def test_supports_are_those_of_long_tempered_chains(case, seed):
     batches = []
     for chain in range(2):
         rng = np.random.default_rng(chain)
-        params = tempered_chain(problem, reading.drawn, 2000, rng)
+        params = tempered_chain(problem, reading.drawn, 1000, rng)
         equal = posterior_of(problem, with_equal_draws(reading, reading.drawn, params))
         drawn = equal._of_reading(0)[1]
         batches += [part.mean(axis=0) for part in np.array_split(drawn, 10)]

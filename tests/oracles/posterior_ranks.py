@@ -68,8 +68,11 @@ CASES = {
 }
 
 
-def fitted_table(case, seed):
-    """Return a simulated table's problem, its reading with draws, true parameters and parents."""
+def fitted_table(case, seed, of_draws=None):
+    """Return a simulated table's problem, its reading with draws, true parameters and parents.
+
+    The seed of the draws is that of the table, unless it is given.
+    """
     columns, roots = CASES[case]
     rng = np.random.default_rng([seed, len(case)])
     T = int(rng.integers(15, 41))
@@ -89,7 +92,7 @@ def fitted_table(case, seed):
     problem = Problem(base, values, edges, roots)
     best = problem.climb(problem.started(base)[0], centre)
     fit = Reading(1.0, best.lineage, best.log_root, best.gain, (), True, 0)
-    fit = with_draws(problem, fit, best.lineage, seed)
+    fit = with_draws(problem, fit, best.lineage, seed if of_draws is None else of_draws)
     return problem, fit, np.append(own, log_root) if roots == "any" else own, parents
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,9 @@ _HOPELESS = 30.0  # nats behind the best after them
 _BETTER = 0.5  # nats by which a mode is another, better one
 _SAME_MODE = 1.0  # standard deviations apart, up to which two modes are one
 _MOST_MODES = 6  # that get draws of their own
+# A narrow parameter of a mode has a shelf if the log-density so many standard deviations away falls
+# by less than this part of what second derivatives say, and by few nats, with others at their best.
+_NARROW, _AWAY, _SHELF, _SHELF_NATS = 0.6, (5.0, 3.0), 0.75, 5.0
 _FAR_BEHIND = 7.0  # nats of evidence by which a mode does not count beside the best
 # What parameters far out raise: weights beyond all numbers, no tree at all, a flat covariance.
 _NO_DENSITY = (InvalidWeightsError, NoSpanningTreeError, np.linalg.LinAlgError)
@@ -219,9 +223,38 @@ def modes_of(target: Target, reading: Reading, seed: int) -> list[Array]:
     return [mode.at for mode in found if mode.value > found[0].value - _HOPELESS]
 
 
-def _climbed(target: Target, start: Array, least: float = -np.inf) -> Mode:
-    """Return the mode above a start; after a few steps only if it is then at least so high."""
+def _shelves(target: Target, mode: Mode, covariance: Array) -> list[Mode]:
+    """Return places beside a mode where the density is far higher than second derivatives say.
+
+    A share that is kept has one where it nears its end: the cells no longer tell it, and only the
+    prior falls off.
+    """
+    found = []
+    spreads = np.sqrt(np.diag(covariance))
+    for i, sign in product(np.flatnonzero(spreads < _NARROW), (-1.0, 1.0)):
+        for away in _AWAY:
+            normal = 0.5 * away**2
+            with_others = covariance[:, i] / spreads[i]
+            alone = np.where(np.arange(len(spreads)) == i, spreads[i], 0.0)
+            tried = [mode.at + sign * away * step for step in (with_others, alone)]
+            values = [target.log_density(at) for at in tried]
+            if max(values) < mode.value - normal:
+                continue
+            beside = _climbed(target, tried[int(np.argmax(values))], np.inf, held=int(i))
+            if mode.value - beside.value < min(_SHELF * normal, _SHELF_NATS):
+                found.append(beside)
+                break
+    return found
+
+
+def _climbed(target: Target, start: Array, least: float = -np.inf, held: int | None = None) -> Mode:
+    """Return the mode above a start; only a few steps unless it is then at least so high.
+
+    One parameter may be held.
+    """
     bounds = [(x - 5.0, x + 5.0) for x in start]
+    if held is not None:
+        bounds[held] = (start[held], start[held])
     options = _CLIMB | ({"maxiter": _FIRST_STEPS} if least > -np.inf else {})
     climb = minimize(
         target.loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
@@ -260,6 +293,8 @@ def with_draws(
         covariance = widened(target.log_density, mode.at, covariance, widest=1.2)
         weight = mode.value + 0.5 * float(np.linalg.slogdet(covariance)[1])
         kept.append((weight, mode.at, covariance))
+        if len(kept) == 1:
+            modes += _shelves(target, mode, covariance)
     kept.sort(key=lambda found: -found[0])
     near = [(mode, own) for weight, mode, own in kept if weight > kept[0][0] - _FAR_BEHIND]
     n_draws = max(_LEAST_DRAWS, round(_DRAWS * reading.weight))

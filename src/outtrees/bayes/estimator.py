@@ -33,6 +33,7 @@ from outtrees.bayes.importance import (
 from outtrees.bayes.stacking import default_families, stack_posteriors
 from outtrees.datasets.generators import make_out_tree
 from outtrees.errors import ArgumentError, Message, Option
+from outtrees.inference.importance import TRUSTED
 from outtrees.inference.likelihood import mean_over_parents
 from outtrees.inference.validation import (
     check_params,
@@ -142,8 +143,8 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
 
     Records alone hardly tell parents from children or a walk from siblings, and q (`tree_`)
     settles for one reading of several. `edge_marginals_` of few records average over readings, and
-    promise far less. Those above 0.5 are still true less often than they say in simulated walks
-    (docs/benchmarks/trust.md), and none can be trusted if `importance` has a Pareto k above 0.7.
+    promise far less (docs/benchmarks/trust.md). A warning says if their draws cannot be trusted:
+    Pareto k above 0.7, as `importance` has it.
 
     Examples
     --------
@@ -369,6 +370,14 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
             return self.tree_.edge_marginals, self.tree_.root_marginals
         if "_corrected" not in self.__dict__:
             sample = importance_sample(self.posterior_, self.X_, _DRAWS, 0)
+            if sample.pareto_k > TRUSTED:
+                warnings.warn(
+                    f"edge_marginals_ and root_marginals_ may be off: the weights of their draws "
+                    f"have a Pareto k of {sample.pareto_k:.2f} (at most {TRUSTED} is expected). "
+                    "Give priors that say more, or a family with fewer parameters.",
+                    UserWarning,
+                    stacklevel=3,
+                )
             self._corrected = supports_of(
                 self.posterior_, sample.mutations, sample.weights, self.X_
             )

@@ -61,11 +61,11 @@ def importance_sample(
     bias, which the bound of variational Bayes lies below. O(n_draws T³).
 
     q alone is too narrow, and knows one reading of the records. Proposals are q, those of other
-    fixed points (parents and children exchanged, all parents equally likely, trees of parameters
-    from the prior), each of them with a half and a fifth of its statistics, which is wider, and
-    the prior, so that no weight exceeds the likelihood by much.
-    Then, twice, q after one step from the edges as these draws are weighted, and θ given one tree,
-    of trees drawn as they are weighted: over all trees the mixture of these is the posterior
+    fixed points (parents and children exchanged, all parents equally likely, trees of likely
+    parameters among 60 from the prior), each of them with a half and a fifth of its statistics,
+    which is wider, and the prior, so that no weight exceeds the likelihood by much.
+    Then, four times, q after one step from the edges as these draws are weighted, and θ given one
+    tree, of trees drawn as they are weighted: over all trees the mixture of these is the posterior
     itself. A draw is weighted against all proposals together.
 
     Examples
@@ -80,11 +80,11 @@ def importance_sample(
     check_count("importance_sample", "n_draws", n_draws, 2)
     rng = as_generator(random_state)
     records = np.asarray(X, dtype=np.float64)
-    later = n_draws // 4  # in each of two rounds
+    later = n_draws // (2 * _ROUNDS)  # in each round
     draws = _Draws(posterior, records, rng)
     first = _tempered(_fixed_points(posterior, records), (1.0, 0.5, 0.2))
-    draws.add([*first, posterior.prior()], n_draws - 2 * later)
-    for _ in range(2 if later else 0):
+    draws.add([*first, posterior.prior()], n_draws - _ROUNDS * later)
+    for _ in range(_ROUNDS if later else 0):
         chances = np.exp(draws.log_weights() - logsumexp(draws.log_weights()))
         edges = supports_of(posterior, draws.mutations, chances, records)[0]
         near = _tempered([posterior.update(records, edges)], (1.0, 0.4))
@@ -154,7 +154,9 @@ def _log_ratios(mutations: Sequence[Mutation], proposals: Sequence[Posterior]) -
     return np.array(found).reshape(len(proposals), len(mutations)).T
 
 
+_ROUNDS = 4  # of proposals that go by what was drawn before
 _TREES = 12  # of each round, whose parameters are proposed
+_FROM_PRIOR, _MOST_STARTS = 60, 6  # draws whose trees are compared, and how many of them are starts
 _MOST_FIXED_POINTS = 200  # records up to which other fixed points than the fit's are looked for
 _NEGLIGIBLE = 1e-4  # weight of draws whose trees are left out of supports
 
@@ -167,8 +169,10 @@ def _fixed_points(posterior: Posterior, X: Array) -> list[Posterior]:
         return found
     turned = variational_trees(posterior, X).edge_marginals.T
     prior, rng = posterior.prior(), np.random.default_rng(0)
-    drawn = trees_given(prior, prior.draw(rng), X).edge_marginals
-    for edges in (turned, (1 - np.eye(T)) / T, drawn):
+    drawn = [trees_given(prior, prior.draw(rng), X) for _ in range(_FROM_PRIOR)]
+    drawn.sort(key=lambda trees: -trees.log_z)
+    likely = [trees.edge_marginals for trees in drawn[:_MOST_STARTS]]
+    for edges in (turned, (1 - np.eye(T)) / T, *likely, *(W.T for W in likely[:2])):
         fit = fit_variational(posterior.update(X, edges), X, max_iter=60).posterior
         statistics = fit.statistics
         apart = [abs(statistics - other.statistics).max() for other in found]
