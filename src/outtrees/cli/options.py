@@ -102,11 +102,10 @@ def file(name: str, help: str, metavar: str | None = "FILE", **more: Any) -> Dec
     return click.option(name, type=click.Path(), metavar=metavar, help=help, **more)
 
 
-def choice(name: str, choices: Sequence[str], help: str, default: str | None = None) -> Decorator:
+def choice(name: str, choices: Sequence[str], help: str) -> Decorator:
     """Return an option with a few possible words, the first of them by default."""
-    first = choices[0] if default is None else default
     kind = click.Choice(choices, case_sensitive=False)
-    return click.option(name, type=kind, default=first, show_default=True, help=help)
+    return click.option(name, type=kind, default=choices[0], show_default=True, help=help)
 
 
 def positive(name: str, help: str, most: float | None = None) -> Decorator:
@@ -120,9 +119,9 @@ def whole_number(name: str, help: str, default: int, least: int = 1) -> Decorato
     return click.option(name, type=kind, default=default, show_default=True, help=help)
 
 
-def switch(name: str, help: str, default: bool = True) -> Decorator:
-    """Return an option that is switched on or off: --name/--no-name."""
-    return click.option(f"--{name}/--no-{name}", default=default, show_default=True, help=help)
+def switch(name: str, help: str) -> Decorator:
+    """Return an option that is on unless it is switched off: --name/--no-name."""
+    return click.option(f"--{name}/--no-{name}", default=True, show_default=True, help=help)
 
 
 table_options = together(
