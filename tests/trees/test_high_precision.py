@@ -244,13 +244,14 @@ def test_groups_of_groups(monkeypatch):
     shallow = elimination.eliminate(weights, 3)
     assert len(shallow.kept) == 2
     results = [shallow.marginals(), shallow.marginals()]  # the second has no room waiting
-    monkeypatch.setattr(elimination, "_PANEL", 8)
+    monkeypatch.setattr(elimination, "_LARGE_PANEL", 8)
+    monkeypatch.setattr(elimination, "_LARGE", 300)
     monkeypatch.setattr(elimination, "_PANELS_IN_GROUP", 3)
     monkeypatch.setattr(elimination, "_SMALL", 200)
     deep = elimination.eliminate(weights, 3)
     assert [p.hi - p.lo for p in shallow.panels] == [44, 64, 64, 64, 64]
     assert [p.hi - p.lo for p in deep.panels] == [4] + [8] * 37
-    assert elimination._parts(0, 300) == [(0, 80), (80, 160), (160, 240), (240, 300)]
+    assert elimination._parts(0, 300, 8) == [(0, 80), (80, 160), (160, 240), (240, 300)]
     assert deep.kept == []
     assert deep.log_z_scaled == pytest.approx(shallow.log_z_scaled, rel=1e-13)
     for found in (results[1], deep.marginals()):

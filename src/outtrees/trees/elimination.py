@@ -41,8 +41,8 @@ from outtrees.trees.probabilities import settled
 from outtrees.trees.weights import Floats, Ints, Weights, anchored_order
 
 # Nodes leave in panels of so many: what happens inside is compiled, the rest is matrix products. A
-# multiple of 32: BLAS divides such rows evenly between two threads.
-_PANEL = 64
+# multiple of 32: BLAS divides such rows evenly between two threads, the better the more they are.
+_PANEL, _LARGE_PANEL, _LARGE = 64, 96, 1500
 # A group of up to so many panels takes from all before it in two large products, and its panels
 # then from each other. More panels are divided into four groups, and these in the same way.
 _PANELS_IN_GROUP, _GROUPS = 8, 4
@@ -219,12 +219,12 @@ def _blocks(n: int) -> ModuleType:
 
 def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
     """Replace q by its factors, last node first; fill the pivots ``s``."""
-    blocks = _blocks(len(q))
+    blocks, size = _blocks(len(q)), _panel_size(len(q))
     panels: list[_Panel] = []
 
     def leave(lo: int, hi: int, end: int) -> bool:
         """Let nodes lo … hi−1 leave; of those that have left, hi … end−1 are still to be added."""
-        parts = _parts(lo, hi)
+        parts = _parts(lo, hi, size)
         if not parts:
             return leave_together(lo, hi, end)
         if end > hi:
@@ -250,12 +250,16 @@ def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
     return panels if leave(0, len(q), len(q)) else None
 
 
-def _parts(lo: int, hi: int) -> list[tuple[int, int]]:
+def _panel_size(n: int) -> int:
+    return _PANEL if n < _LARGE else _LARGE_PANEL
+
+
+def _parts(lo: int, hi: int, size: int) -> list[tuple[int, int]]:
     """Return the stretches that nodes lo … hi−1 are divided into; none if they leave together."""
-    panels = -(-(hi - lo) // _PANEL)
+    panels = -(-(hi - lo) // size)
     if panels < 2:
         return []
-    width = _PANEL if panels <= _PANELS_IN_GROUP else -(-panels // _GROUPS) * _PANEL
+    width = size if panels <= _PANELS_IN_GROUP else -(-panels // _GROUPS) * size
     return [(at, min(at + width, hi)) for at in range(lo, hi, width)]
 
 
@@ -314,7 +318,7 @@ def _derivatives(e: Elimination, room: Floats | None = None) -> Floats:
     U_RKᵀ M_RK = (U_RKᵀ M_RR P_KRᵀ + U_RKᵀ x_R y_Kᵀ) (I − P_KK)⁻ᵀ.
     """
     q, n = e.factors, len(e.s)
-    blocks = _blocks(n)
+    blocks, size = _blocks(n), _panel_size(n)
     M = np.empty((n, n)) if room is None else room
     panels = {panel.lo: panel for panel in e.panels}
 
@@ -323,7 +327,7 @@ def _derivatives(e: Elimination, room: Floats | None = None) -> Floats:
 
         What nodes before ``first`` give waits where M will be; of the rest it is added here.
         """
-        parts = _parts(lo, hi)
+        parts = _parts(lo, hi, size)
         if not parts:
             fill_together(panels[lo], first)
             return
