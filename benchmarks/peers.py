@@ -258,18 +258,23 @@ BATCHES = (10, 20, 30, 40, 60)
 PATIENCE = 0.5  # seconds: an engine that took longer is not asked for larger problems
 
 
-def seconds(task, least=3) -> float:
-    """Return the shortest processor time of a task, after one run that may compile."""
-    start = time.process_time()
+def seconds(task) -> float:
+    """Return a task's processor time, the shortest of several stretches after one turn to compile.
+
+    A stretch is as many turns as take 50 ms: what other threads use is counted late.
+    """
     task()
-    if time.process_time() - start > PATIENCE:
-        least = 1
-    best = np.inf
-    for _ in range(least):
+    count, times = 1, [np.inf]
+    while len(times) < 4 or count * sum(times[1:]) < 1.0:
         start = time.process_time()
-        task()
-        best = min(best, time.process_time() - start)
-    return best
+        for _ in range(count):
+            task()
+        taken = time.process_time() - start
+        if taken < 0.05:
+            count *= 2
+        else:
+            times.append(taken / count)
+    return min(times)
 
 
 def print_speed(engines: dict[str, Engine]) -> None:
@@ -286,7 +291,7 @@ def print_speed(engines: dict[str, Engine]) -> None:
             if name in slow:
                 cells.append("")
                 continue
-            taken = seconds(lambda e=engine, b=log_beta, r=log_root: e(b, r), 20 if T < 500 else 3)
+            taken = seconds(lambda e=engine, b=log_beta, r=log_root: e(b, r))
             if taken > PATIENCE:
                 slow.add(name)
             cells.append(f"{1e3 * taken:.3g}")
@@ -322,7 +327,7 @@ def print_batches(size: int = 200) -> None:
         np.einsum("bii->bi", log_beta)[:] = -np.inf
         right = np.array([precise_sums(log_beta[b], log_root[b])[0] for b in range(3)])
         errors = [np.abs(one()[:3] - right).max() for one in (mine, theirs)]
-        taken = [1e6 * seconds(one, 10) / size for one in (mine, theirs)]
+        taken = [1e6 * seconds(one) / size for one in (mine, theirs)]
         print(f"| {T} | {taken[0]:.1f} | {taken[1]:.1f} | {errors[0]:.0e} | {errors[1]:.0e} |")
 
 
