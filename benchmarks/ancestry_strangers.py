@@ -10,7 +10,7 @@ records, and the log-score is above uniform.
 
     python benchmarks/ancestry_strangers.py [seeds of each sort] [first seed] [words of sorts …]
 
-Seeds 0 to 9 settled what was changed; figures are of seeds from 100 on.
+Seeds 0 to 5 settled what was changed; figures are of seeds from 100 on.
 """
 
 from __future__ import annotations
