@@ -5,6 +5,7 @@
     python benchmarks/outbreaks_published.py simulated 20
     python benchmarks/outbreaks_published.py back 200       # simulated, and how often promises hold
     python benchmarks/outbreaks_published.py inherited 32   # a child has all that its parent gained
+    python benchmarks/outbreaks_published.py large 1000     # many introductions, times given
     python benchmarks/outbreaks_published.py shared 200     # one infection date a person, 4 people
 
 Outbreaks that Specht et al. 2025 (doi 10.1101/2025.03.02.25323192) simulated: sampling dates and
@@ -369,10 +370,35 @@ def back(number: int, inherited: bool = False) -> None:
         print(f"| {key} | {inside:.0f} of {n:.0f} ({inside / n:.2f}) |")
 
 
+def large(n: int) -> None:
+    """Print right, promised and introductions of n samples with an introduction every 400 / n days.
+
+    One person infects 0.95 others, and half of all are sampled.
+    """
+    origin = {"reproduction": 0.95, "introductions": n / 400, "origin": 60.0}
+    outbreak = simulated(0, n, n_sites=2000, substitution_rate=1e-4, **origin)
+    begin = time.process_time()
+    found, support = fitted(outbreak, GIVEN)
+    seconds = time.process_time() - begin
+    truth = np.where(outbreak.ancestor >= 0, outbreak.ancestor, n)
+    edges = found.fitted.edges
+    listed = np.zeros((n, n + 1), dtype=bool)
+    listed[edges.child, edges.parent] = True
+    among = listed[np.arange(n), truth][truth < n].mean()
+    print(
+        f"{(support.argmax(axis=1) == truth).sum()} of {n} right, {support.max(axis=1).sum():.1f} "
+        f"promised; {support[:, n].sum():.1f} of {(truth == n).sum()} without a sampled ancestor; "
+        f"{among:.1%} of ancestors among the candidates; {seconds:.1f} s"
+    )
+
+
 def main(arguments: list[str]) -> None:
     """Print the table."""
     if arguments[0] in ("back", "inherited"):
         back(int(arguments[1]), arguments[0] == "inherited")
+        return
+    if arguments[0] == "large":
+        large(int(arguments[1]))
         return
     if arguments[0] == "shared":
         compare_shared(int(arguments[1]))
