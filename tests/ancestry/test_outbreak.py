@@ -1,6 +1,5 @@
 """Whole outbreaks that are drawn, against sums over trees and integrals over dates."""
 
-from datetime import date
 from functools import reduce
 from itertools import product
 
@@ -11,7 +10,6 @@ from scipy.stats import gamma
 
 from outtrees import read_records
 from outtrees.ancestry.outbreak import Data, Prior, chain, patterns, possible_letters
-from outtrees.datasets import make_sampled_outbreak
 
 RATE, SETTLING, LATE = 2e-3, 1.5, 0.4
 THETA = np.array(
@@ -183,64 +181,3 @@ def test_letters_that_may_be_several():
     assert tips[:, :, 0].tolist() == [[0, 0, 1, 0], [0, 0, 0, 1]]
     assert n_constant == 3
     np.testing.assert_allclose(hidden, [1 / 3, 1 / 3])
-
-
-@pytest.mark.slow
-def test_simulated_with_parameters_from_the_prior_promises_hold():
-    """50 outbreaks of 6 samples: supports, and where the truth lies among the draws.
-
-    Reproduction number, dispersion and share sampled are known: outbreaks that die out are begun
-    anew, and how often they do depends on these.
-    """
-    T, n_sites, n = 6, 500, 50
-    centre = np.array([*np.log([5.0, 5.0, 5.0, 5.0]), 0.0, np.log(4e-4), np.log(10.0), *THETA[7:]])
-    spread = np.array([0.3, 0.3, 0.3, 0.3, 0.0, 0.5, 0.0, 0.0, 0.0, 1.5, 1.5])
-    steps = np.where(spread > 0, 0.3, 0.0)
-    right, promised, ranks = 0, 0.0, []
-    for seed in range(n):
-        theta = centre + spread * np.random.default_rng(seed).normal(size=11)
-        generation, shape, delay, delay_shape = np.exp(theta[:4])
-        made = make_sampled_outbreak(
-            T,
-            generation_mean=generation,
-            generation_sd=generation / np.sqrt(shape),
-            delay_mean=delay,
-            delay_sd=delay / np.sqrt(delay_shape),
-            sampled=0.5,
-            reproduction=np.exp(theta[7]),
-            dispersion=np.exp(theta[8]),
-            substitution_rate=np.exp(theta[5]),
-            n_sites=n_sites,
-            settling=np.exp(theta[9]),
-            late=expit(theta[10]),
-            random_state=seed,
-        )
-        names = made.table["sample"]
-        day = np.array(
-            [(date.fromisoformat(x) - date(2020, 1, 1)).days for x in made.table["date"]]
-        )
-        letters = np.array([["ACGT".index(x) for x in made.sequences[name]] for name in names])
-        tips, counts, hidden, n_constant = patterns((1 << letters).astype(np.uint8))
-        data = Data(
-            *(np.arange(T + 1), np.arange(T), day + 0.0, day + 1.0),
-            *(tips, hidden, counts, np.array([n_constant]), np.ones((T, T)), np.zeros((T, T + 1))),
-            *(np.array([False]), np.array([float(day.min())]), np.array([1e7])),
-        )
-        prior = Prior(steps, centre, np.maximum(spread, 1e-9), np.full(2, np.nan))
-        begin = np.arange(T) - 1, day[0] - 20.0 + np.arange(T)
-        drawn = chain(data, centre, prior, *begin, 2 * T + 20, seed, 200, 800)
-        place = {name: i for i, name in enumerate(names)}
-        for i, name in enumerate(names):
-            above = made.infectors[name]
-            while above and above not in place:
-                above = made.infectors[above]
-            share = np.bincount(drawn.parents[:, i] + 1, minlength=T + 1) / 800
-            promised += share.max()
-            right += share.argmax() == place.get(above, -1) + 1
-        ranks.append((drawn.theta < theta).mean(axis=0)[spread > 0])
-    assert abs(right - promised) < 3 * np.sqrt(n * T * 0.2)
-    # Uniform ranks have a standard deviation of √(1 / 12), and so 95 % are inside.
-    ranks = np.array(ranks)
-    assert (abs(ranks.mean(axis=0) - 0.5) < 4 / np.sqrt(12 * n)).all()
-    inside = ((ranks > 0.025) & (ranks < 0.975)).mean()
-    assert 0.9 < inside < 0.98
