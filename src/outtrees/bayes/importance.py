@@ -158,6 +158,7 @@ _ROUNDS = 4  # of proposals that go by what was drawn before
 _TREES = 12  # of each round, whose parameters are proposed
 _FROM_PRIOR, _MOST_STARTS = 60, 6  # draws whose trees are compared, and how many of them are starts
 _MOST_FIXED_POINTS = 200  # records up to which other fixed points than the fit's are looked for
+_SAME_SUPPORTS = 0.02  # up to which two fixed points are one
 _NEGLIGIBLE = 1e-4  # weight of draws whose trees are left out of supports
 
 
@@ -167,17 +168,18 @@ def _fixed_points(posterior: Posterior, X: Array) -> list[Posterior]:
     T = len(X)
     if T > _MOST_FIXED_POINTS:
         return found
-    turned = variational_trees(posterior, X).edge_marginals.T
+    known = [variational_trees(posterior, X).edge_marginals]
+    turned = known[0].T
     prior, rng = posterior.prior(), np.random.default_rng(0)
     drawn = [trees_given(prior, prior.draw(rng), X) for _ in range(_FROM_PRIOR)]
     drawn.sort(key=lambda trees: -trees.log_z)
     likely = [trees.edge_marginals for trees in drawn[:_MOST_STARTS]]
     for edges in (turned, (1 - np.eye(T)) / T, *likely, *(W.T for W in likely[:2])):
         fit = fit_variational(posterior.update(X, edges), X, max_iter=60).posterior
-        statistics = fit.statistics
-        apart = [abs(statistics - other.statistics).max() for other in found]
-        if min(apart) > 1e-2 * abs(statistics).max():
+        supports = variational_trees(fit, X).edge_marginals  # in no units
+        if min(abs(supports - other).max() for other in known) > _SAME_SUPPORTS:
             found.append(fit)
+            known.append(supports)
     return found
 
 
