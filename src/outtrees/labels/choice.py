@@ -37,9 +37,10 @@ _TRUST = 0.5
 # The sharpest trees are sure of every label, and now and then wrong: one wrong label says no more
 # against them than this share of doubt lets it.
 _DOUBT = 0.05
-# Of what the attributes say for classes that wind (`winding`): so many nats count for nothing, of
-# the others this share does, up to a limit.
-_NOT_WINDING, _WINDING_TRUST, _MOST_WINDING = 10.0, 0.1, 4.0
+# What the attributes say of classes that wind (`winding`): clouds of real classes are behind by so
+# many nats too; of the difference this share counts, up to a limit.
+_EVEN_WINDING, _WINDING_TRUST, _MOST_WINDING = 15.0, 0.2, 4.0
+_FEWEST_WINDING = 10  # records for each class, below which nothing is said
 _PARTS = 8  # of the trees, each left out in turn, to see how much the scores depend on them
 _TRIED_TREES = 64  # for each setting and fold
 
@@ -241,20 +242,21 @@ def winding(
     X: Array,  # (T, D) of real numbers, none missing
     n_classes: int,
 ) -> float:
-    """Return by how many nats neighbours foretell records better than `n_classes` clouds do.
+    """Return by how many nats neighbours foretell records better than `n_classes` clouds, less 15.
 
     Both are asked for records that are left out, in the plane of the two largest principal
     components: a kernel density whose width is the best of several, and the best Gaussian mixture
     with so many components. Labels play no part. Where classes are clouds neither is much better;
-    rings, spirals and moons have no such clouds. No record counts for more than two nats.
+    rings, spirals and moons have no such clouds. No record counts for more than two nats. 0 with
+    fewer than ten records for each class.
 
     Examples
     --------
     >>> angle = np.linspace(0, 2 * np.pi, 75, endpoint=False)
     >>> ring = np.column_stack([np.cos(angle), np.sin(angle)])
     >>> rings = np.vstack([ring, 0.4 * ring]) + np.random.default_rng(0).normal(0, 0.05, (150, 2))
-    >>> winding(rings, 2) > 25, winding(np.random.default_rng(0).normal(size=(150, 2)), 2) > 10
-    (True, False)
+    >>> winding(rings, 2) > 10, winding(np.random.default_rng(0).normal(size=(150, 2)), 2) < 0
+    (True, True)
     """
     from scipy.spatial.distance import pdist, squareform
     from sklearn.exceptions import ConvergenceWarning
@@ -262,7 +264,7 @@ def winding(
 
     X = np.unique(X, axis=0)  # coincident records would foretell each other; rows in any order
     T, spread = len(X), X.std(axis=0)
-    if 4 * max(n_classes, 2) > T:
+    if _FEWEST_WINDING * n_classes > T:
         return 0.0
     centred = (X - X.mean(axis=0))[:, spread > 0] / spread[spread > 0]
     plane = np.linalg.svd(centred, full_matrices=False)
@@ -291,7 +293,7 @@ def winding(
         clouds.append(log_density)
     # A record far from all others says more against one form of the clouds than it should.
     by_clouds = max(clouds, key=lambda c: np.maximum(c, np.quantile(c, 0.02)).sum())
-    return float(np.clip(by_neighbours - by_clouds, -2.0, 2.0).sum())
+    return float(np.clip(by_neighbours - by_clouds, -2.0, 2.0).sum()) - _EVEN_WINDING
 
 
 def settled_model(
@@ -331,7 +333,7 @@ def settled_model(
     favour = 0.0
     # A mutation without a noise is not of real numbers.
     if joint == "either" and mutations.kept._narrowed(0.5) is not None and not np.isnan(X).any():
-        favour = _WINDING_TRUST * (winding(X, model.n_classes) - _NOT_WINDING)
+        favour = _WINDING_TRUST * winding(X, model.n_classes)
     forms = {"fresh": (OF_CLASS,), "common": (OF_ALL,), "either": tuple(_TRIED)}
     choice = choose_settings(
         model,
@@ -340,7 +342,7 @@ def settled_model(
         random_state=random_state,
         given=knowing if joint in ("fresh", "either") else None,
         n_trees=_TRIED_TREES,
-        favour=float(np.clip(favour, 0.0, _MOST_WINDING)),
+        favour=float(np.clip(favour, -_MOST_WINDING, _MOST_WINDING)),
     )
     best = choice.best
     return model.with_options(stickiness=best.stickiness, sharpness=best.sharpness), choice
