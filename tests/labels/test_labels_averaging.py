@@ -46,8 +46,10 @@ def test_weights_of_settings():
     found = choice([0.0, np.log(3.0), -50.0]).settings()
     np.testing.assert_allclose(found, [[0.75, 1, 1, 0], [0.25, 0, 0, 0]])  # the third says nothing
     assert len(choice(np.zeros(15)).settings()) == 8
-    of_forms = choice([0.0, 0.1, 0.2, -0.5], [1, 1, 1, 2]).settings(2)  # one of each form
-    np.testing.assert_array_equal(of_forms[:, 1], [2, 3])
+    best = choice([0.0, 0.1, 0.2, -0.5], [1, 1, 1, 2]).settings(2)
+    np.testing.assert_array_equal(best[:, 1], [2, 1])
+    tied = choice(np.zeros(4), [1, 1, 1, 2]).settings(2)  # one of each form
+    np.testing.assert_array_equal(tied[:, 1], [0, 3])
     impossible = choice([-np.inf, -np.inf]).settings()
     np.testing.assert_allclose(impossible[:, 0], 0.5)
 

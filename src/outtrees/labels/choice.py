@@ -86,12 +86,12 @@ class Choice:
         return _weights(self.scores_without[self._weightiest(most)].T)
 
     def _weightiest(self, most: int) -> Labels:
-        """Return the best settings of each form, as many of one as of another, the best first."""
-        order = np.argsort(-self.scores, kind="stable")
-        forms = np.unique(self.fresh)
-        each = max(1, min(most, _MOST_SETTINGS) // len(forms))
-        best = np.concatenate([order[self.fresh[order] == form][:each] for form in forms])
-        order = best[np.argsort(-self.scores[best], kind="stable")]
+        """Return the best settings, the best first; of those that tie, each form's in turn."""
+        in_form = np.empty(len(self.scores))  # the place of each setting among those of its form
+        for form in np.unique(self.fresh):
+            own = np.flatnonzero(self.fresh == form)
+            in_form[own[np.argsort(-self.scores[own], kind="stable")]] = np.arange(len(own))
+        order = np.lexsort((in_form, -self.scores))[: min(most, _MOST_SETTINGS)]
         weights = _weights(self.scores[order])
         return np.asarray(order[weights >= _LEAST_WEIGHT * weights[0]])
 
