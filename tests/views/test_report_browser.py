@@ -948,6 +948,33 @@ def test_everything_can_be_downloaded(show, tmp_path, outbreak):
     assert page.complaints() == []
 
 
+def test_only_pictures_are_saved_as_pictures_under_their_own_names(show, tmp_path):
+    other = small().consensus.copy()
+    other[4] = 2
+    readings = [
+        ReportReading(name, 0.5, parents, np.ones(8))
+        for name, parents in (("a", small().consensus), ("b", other))
+    ]
+    page = show(small(readings=readings), "#view=table")
+    page["download"].click()
+    for view in ("table", "readings", "matrix"):
+        page[f"view-{view}"].click()
+        for button in ("save-svg", "save-png"):
+            assert page[button].is_enabled() == (view == "matrix")
+        assert page["save-records"].is_enabled()
+    # The browser makes the file later; it has the name of the view that was saved.
+    page["view-tree"].click()
+    page.picture()
+    page.run(
+        "window.saved = '';"
+        "addEventListener('click', (event) => (window.saved += event.target.download ?? ''))"
+    )
+    page.run("for (const id of ['save-png', 'view-matrix']) document.getElementById(id).click()")
+    page.until(lambda: page.run("return window.saved"))
+    assert page.run("return window.saved") == "tree.png"
+    assert page.complaints() == []
+
+
 def test_downloads_of_hostile_names_are_inert(show, tmp_path):
     names = ["=1+1", "@x", "a,b", 'q"q', "it's", "]]>", "\u202eabc", "<b>"]
     page = show(small(ids=names))
@@ -1074,6 +1101,54 @@ def test_printing_keeps_the_picture_and_leaves_the_controls(show):
         assert page["canvas"].is_displayed()
     finally:
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_paper_says_what_is_supposed(show):
+    _, weights = mixture(1, T=8)
+    page = show(small(weights=weights))
+    supposed = [
+        {"kind": "not", "child": 3, "parent": 1},
+        {"kind": "parent", "child": 7, "parent": 6},
+    ]
+    page.later("window.outtrees.supposeAll(arguments[0]).then(() => 0)", supposed)
+    buttons = page["what-if"].find_elements(By.CSS_SELECTOR, "button:not(.pick)")
+    assert any(button.text.startswith("all ") for button in buttons)
+    assert all(button.is_displayed() for button in buttons)
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        chips = page["what-if"].find_elements(By.CLASS_NAME, "chip")
+        words = ["case 3 did not come from case 1", "case 7 came from case 6"]
+        assert [chip.text for chip in chips] == words
+        assert not any(button.is_displayed() for button in buttons)
+        assert not page["colour"].is_displayed()
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_menus_stay_inside_the_page_of_a_phone(show):
+    size = {"width": 400, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    page = show(small(dates=np.arange(8.0)))
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.browser.refresh()
+        for view in ("tree", "timeline", "curve", "table", "matrix"):
+            page.run("document.getElementById(arguments[0]).click()", f"view-{view}")
+            menus = page.browser.find_elements(By.CSS_SELECTOR, "details.menu")
+            assert len(menus) == 2
+            for menu in menus:
+                page.run("arguments[0].open = true", menu)
+                sheet, summary = page.run(
+                    "return ['.sheet', 'summary'].map((part) =>"
+                    " arguments[0].querySelector(part).getBoundingClientRect().toJSON())",
+                    menu,
+                )
+                assert sheet["left"] >= 0, view
+                assert sheet["right"] <= 400, view
+                assert 0 <= sheet["top"] - summary["bottom"] < 10
+                assert page.run("return document.documentElement.scrollWidth") <= 400, view
+                page.run("arguments[0].open = false", menu)
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_every_view_of_thousands_of_records_and_of_a_phone(show):

@@ -137,23 +137,25 @@ function startSaving() {
     setTimeout(() => URL.revokeObjectURL(link.href), 60000); // a busy machine may begin to save late
   };
   const text = (name, content, kind) => save(name, new Blob([content], { type: `${kind};charset=utf-8` }));
-  const picture = () => pictures[state.view] ?? pictures.tree;
-  const named = (kind) => `${pictures[state.view] ? state.view : "tree"}.${kind}`;
   const png = () => {
-    const { canvas } = picture(), copy = make("canvas", { width: canvas.width, height: canvas.height }), pen = copy.getContext("2d");
+    const { canvas } = pictures[state.view], name = `${state.view}.png`; // of now: the file is made later
+    const copy = make("canvas", { width: canvas.width, height: canvas.height }), pen = copy.getContext("2d");
     pen.fillStyle = theme.card;
     pen.fillRect(0, 0, copy.width, copy.height);
     pen.drawImage(canvas, 0, 0);
-    copy.toBlob((blob) => save(named("png"), blob));
+    copy.toBlob((blob) => save(name, blob));
   };
+  events.on("view.saving", () => {
+    for (const id of ["save-svg", "save-png"]) byId(id).disabled = !pictures[state.view]; // the table and the readings
+  });
   byId("save").addEventListener("click", png);
   byId("save-png").addEventListener("click", png);
   byId("save-svg").addEventListener("click", () => {
-    const { size, paint } = picture(), [W, H] = size(), pen = new SvgPen(W, H);
+    const { size, paint } = pictures[state.view], [W, H] = size(), pen = new SvgPen(W, H);
     pen.fillStyle = theme.card;
     pen.fillRect(0, 0, W, H);
     paint(pen);
-    text(named("svg"), pen.text(), "image/svg+xml");
+    text(`${state.view}.svg`, pen.text(), "image/svg+xml");
   });
   byId("save-records").addEventListener("click", () => text("records.csv", toCsv([state.tableColumns(), ...state.tableRows().map((i) => {
     // Numbers with all their digits; what is shown is rounded.
