@@ -809,6 +809,7 @@ def test_intervals_and_series_are_drawn(show):
         ReportInterval("generation mean", 5.0, 4.0, 6.5),
         ReportInterval("delay mean", 3.0, 3.0, 3.0, given=True),
         ReportInterval("origin", "2024-01-01", "2023-12-20", "2024-01-05"),
+        ReportInterval("contacts", 0.6677, 0.6677, 0.6677),
     ]
     series = [
         ReportSeries("children of one case", [(1.0, 2.0, 1.0, 3.0), (8.0, 0.5, 0.0, 1.0)], "note")
@@ -818,6 +819,7 @@ def test_intervals_and_series_are_drawn(show):
     assert "generation mean 5 4 to 6.5" in words
     assert "delay mean 3 given" in words
     assert "origin 2024-01-01 2023-12-20 to 2024-01-05" in words
+    assert "contacts 0.6677 fixed" in words
     assert len(page["estimates"].find_elements(By.CSS_SELECTOR, "figure circle")) == 2
     assert page.complaints() == []
     assert not show(small())["estimates-card"].is_displayed()
@@ -1058,6 +1060,27 @@ def test_filter_by_numbers_missing_cells_and_days_without_calendar(show):
     assert (before["x"], before["y"]) != (after["x"], after["y"])
     page["view-table"].click()
     assert not page["table-before"].is_enabled()
+    assert page.complaints() == []
+
+
+def test_groups_can_be_rows_colours_and_filters(show):
+    table = {
+        "id": [f"r{i}" for i in range(8)],
+        "village": ["Au", "Bo"] * 4,
+        "size": [f"{i / 3:.2f}" for i in range(8)],
+    }
+    model = Ancestry(id="id", kinds={"village": "group"}, parameters="fitted", random_state=0).fit(
+        table
+    )
+    page = show(model.report_data())
+    for name in ("timeline-rows", "colour", "filter-column"):
+        options = page[name].find_elements(By.TAG_NAME, "option")
+        assert "village" in [option.get_property("textContent") for option in options], name
+    page["filter"].click()
+    Select(page["filter-column"]).select_by_visible_text("village")
+    Select(page["filter-value"]).select_by_visible_text("Bo")
+    assert page["filter-note"].text == "4 of 8 records shown"
+    assert page["legend"].text.split() == ["village", "Au", "Bo"]
     assert page.complaints() == []
 
 

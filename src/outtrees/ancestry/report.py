@@ -20,7 +20,7 @@ from outtrees.ancestry.spread import Spread, children_by_date
 from outtrees.ancestry.support import best_parents, log_density, ranked_parents, readings_table
 from outtrees.candidates.choices import log_sums
 from outtrees.io.tables import Table
-from outtrees.records import Column
+from outtrees.records import Column, Records
 from outtrees.trees.mixture import OutTreeMixture
 from outtrees.views.report_data import (
     MAX_SITE_LETTERS,
@@ -87,7 +87,11 @@ def report_data(
     return ReportData(
         title=f"Ancestry of {counted(len(records), 'record')}",
         ids=list(records.ids),
-        columns=[*map(_report_column, records.columns), *_spread_columns(posterior, spread)],
+        columns=[
+            *map(_report_column, records.columns),
+            *_group_column(records),
+            *_spread_columns(posterior, spread),
+        ],
         edges=_report_edges(posterior),
         evidence_names=list(posterior.names),
         consensus=posterior.consensus.parents,
@@ -276,6 +280,15 @@ def _report_column(column: Column) -> ReportColumn:
     if column.kind == "sequence":
         return replace(found, sites=report_sites(column))
     return found
+
+
+def _group_column(records: Records) -> Iterator[ReportColumn]:
+    """Yield the group of each record, if records have groups."""
+    if records.groups is None:
+        return
+    name = next((name for name, role, _ in records.roles if role == "group"), "group")
+    groups = [records.group_names[group] for group in records.groups]
+    yield ReportColumn(name, "categorical", groups, groups)
 
 
 def report_sites(column: Column) -> ReportSites | None:

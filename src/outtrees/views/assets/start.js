@@ -134,7 +134,7 @@ function startEstimates() {
           bar.append(part, point);
         }
         return make("tr", {}, make("th", { scope: "row" }, row.name), make("td", { class: "number" }, text(e)),
-          make("td", { class: "number" }, row.given ? "given" : `${text(lo)} to ${text(hi)}`), make("td", {}, bar));
+          make("td", { class: "number" }, row.given ? "given" : typeof lo === "number" && lo === hi ? "fixed" : `${text(lo)} to ${text(hi)}`), make("td", {}, bar));
       }))), make("p", { class: "help" }, data.intervalNote));
   }
   for (const series of data.series) {
