@@ -538,6 +538,9 @@ def outbreak():
     return fitted()
 
 
+SUPPOSED = "return window.outtrees.state.supposed"
+
+
 def suppose(page, row, button):
     before = page.run("return location.hash")
     rows = page["candidates"].find_elements(By.CLASS_NAME, "candidate")
@@ -648,6 +651,41 @@ def test_large_tables_get_the_command_instead(show):
     page.click(0)
     suppose(page, 0, 0)
     assert page["what-if-command"].text.endswith("--introduction 'it'\\''s'")
+
+
+def test_any_other_record_can_be_supposed_by_its_name(show):
+    _, weights = mixture(1, T=8)
+    names = [f"case {min(i, 6)}" for i in range(8)]  # one occurs twice
+    page = show(small(weights=weights, ids=names))
+    pairs = list(zip(weights.child.tolist(), weights.parent.tolist(), strict=True))
+    listed = {(edge.child, edge.parent) for edge in small().edges}
+    child, parent = next(pair for pair in pairs if pair not in listed and max(pair) < 6)
+    page.run("window.outtrees.choose(arguments[0])", child)
+
+    def click(button, name):
+        page["another"].clear()
+        page["another"].send_keys(name)
+        page["another"].find_elements(By.XPATH, "../button")[button].click()
+
+    for wrong in ("nobody", f"case {child}", "case 6", ""):
+        click(0, wrong)
+        assert "must be another record" in page["another"].get_property("validationMessage")
+        assert page.run("return window.outtrees.state.supposed") == []
+    for button, kind in enumerate(("parent", "not")):
+        click(button, f"case {parent}")
+        supposed = [{"kind": kind, "child": child, "parent": parent}]
+        page.until(lambda supposed=supposed: page.run(SUPPOSED) == supposed)
+        page.until(lambda: "What is supposed had a probability" in page["what-if"].text)
+    # Pairs that the page does not hold may be impossible, or only very improbable.
+    child, parent = next(
+        (u, v) for u in range(6) for v in range(6) if u != v and (u, v) not in pairs
+    )
+    page["what-if-back"].click()
+    page.run("window.outtrees.choose(arguments[0])", child)
+    click(0, f"case {parent}")
+    page.until(lambda: "too improbable for this page" in page["what-if"].text)
+    assert page["what-if-command"].text.endswith(f"--suppose 'case {child}=case {parent}'")
+    assert page.complaints() == []
 
 
 # Views -------------------------------------------------------------------------------------------

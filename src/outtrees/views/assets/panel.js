@@ -16,6 +16,20 @@ function startPanel() {
       button("not", "rule out", "What if this were not so? All supports are computed anew."));
   }
 
+  // Any other record as a parent, by its name: of a candidate too weak to be listed.
+  function supposeAnother(record) {
+    const input = make("input", { id: "another", type: "search", placeholder: "Another parent", "aria-label": "Name of another parent", autocomplete: "off", spellcheck: "false" });
+    const button = (kind, text) => make("button", { type: "button", class: "small", onclick: () => {
+      const name = input.value.trim(), found = d3.range(T).filter((i) => name && data.ids[i].trim() === name);
+      const known = found.length === 1 && found[0] !== record;
+      input.setCustomValidity(known ? "" : "The parent must be another record, whose name no other has. Type its whole name.");
+      if (known) state.suppose(kind, record, found[0]);
+      else input.reportValidity();
+    } }, text);
+    input.addEventListener("input", () => input.setCustomValidity(""));
+    return make("div", { class: "candidate" }, make("span", { class: "suppose" }, input, button("parent", "suppose"), button("not", "rule out")));
+  }
+
   // What differs from the parent's sequence, instead of the sequence.
   function sequenceCell(column, record) {
     const parent = state.tree.parents[record], sites = column.reference.length;
@@ -78,6 +92,7 @@ function startPanel() {
     if (rest >= 0.005)
       box.append(make("div", { class: "candidate row" },
         make("span", { class: "quiet" }, "all others together"), make("b", {}, percent(rest))));
+    if (T > 1) box.append(supposeAnother(record));
     return box;
   }
 

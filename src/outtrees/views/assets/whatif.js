@@ -162,10 +162,13 @@ function startWhatIf() {
       const why = error instanceof TooFew ? error.message
         : error instanceof OutOfRange ? "These weights leave the range of the numbers in this page. The command below answers it."
         : error instanceof Impossible ? "No tree agrees with this: it contradicts itself, the dates, or what was ruled out. The supports shown are those of the report." : null;
+      const held = new Set(d3.range(whatIf.child.length).map((e) => whatIf.child[e] * T + whatIf.parent[e]));
+      const absent = list.some(({ kind, child, parent }) => kind === "parent" && parent >= 0 && !held.has(child * T + parent));
       if (!why) throw error;
       if (mine !== run) return;
       use(reported, reportedNumbers, trees.base ?? trees.consensus, []);
-      return show(make("p", {}, why), error instanceof Impossible ? null : command());
+      return show(make("p", {}, why), absent && error instanceof Impossible ? make("p", {}, "Or it is too improbable for this page to hold: the command below tells.") : null,
+        absent || !(error instanceof Impossible) ? command() : null);
     }
     if (mine !== run) return; // something else was supposed meanwhile
     apply(found);
