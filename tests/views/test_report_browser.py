@@ -571,6 +571,8 @@ def test_supposing_by_clicks_moves_all_supports_and_goes_back(show, options):
     tree = page.run("return window.outtrees.state.tree.parents")
     assert tree[ids.index("c7")] == (-1 if second is None else ids.index(second))
     assert "What is supposed had a probability of" in page["what-if"].text
+    granted = "takes the fitted parameters for granted" in page["what-if"].text
+    assert granted == (options.get("parameters") == "fitted")
     first = page["what-if-changes"].find_elements(By.CSS_SELECTOR, "tbody tr")[0].text
     assert first.startswith("c7")
     # Rule out a parent of another record besides, then take one back after the other.
