@@ -110,6 +110,7 @@ def report_data(
         intervals=intervals,
         interval_note=note,
         series=series,
+        fitted=not is_integrated(posterior),
         drawn=isinstance(trees, NearestSampled),
         draws=trees.draws.parents if isinstance(trees, Outbreak) else None,
         enough=ENOUGH,

@@ -155,6 +155,7 @@ class ReportData:
     series: Sequence[ReportSeries] = ()
     draws: NDArray[np.integer] | None = None  # (K, T), drawn parents, of which supports are shares
     enough: int = 1  # of these, to answer "what if"
+    fitted: bool = False  # whether supports take the fitted parameters for granted
     drawn: bool = False  # whether supports average over drawn trees, of nearest sampled ancestors
 
 
@@ -237,6 +238,7 @@ def page_data(data: ReportData) -> dict[str, Any]:
         "weights": None if data.weights is None or len(kept) < T else _weights(data.weights),
         "draws": None if data.draws is None else _packed(data.draws, "<i2"),
         "enough": data.enough,
+        "fitted": bool(data.fitted),
         "readings": [
             {
                 "name": visible(reading.name),

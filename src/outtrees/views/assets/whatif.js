@@ -129,8 +129,6 @@ const RARE = 1e-9; // a supposition that is rarer than this rests on edges that 
 function startWhatIf() {
   const box = byId("what-if"), evidenceOf = new Map(reported.map((e) => [e.child * (T + 1) + e.parent, e.evidence]));
   let run = 0, changes = [];
-  // As “The fit” says, in the words of posterior_sentences in Python.
-  const granted = [...document.querySelectorAll(".parameters li")].some((item) => /^supports take the fitted parameters for granted/i.test(item.textContent));
 
   const words = ({ kind, child, parent }) => [
     make("bdi", {}, cut(data.ids[child], 40)),
@@ -202,7 +200,7 @@ function startWhatIf() {
       probability < RARE ? command() : null,
       whatIf.share < 1 - 1e-9 ? make("p", { class: "quiet" }, `By the ${whatIf.members} heaviest members of the mixture, which hold ${percent(whatIf.share)} of its weight: all would not fit into this page.`) : null,
       how ? make("p", { class: "quiet" }, how) : null,
-      granted ? make("p", { class: "quiet" }, "Like the report, this takes the fitted parameters for granted: that they are uncertain is left out.") : null,
+      data.fitted ? make("p", { class: "quiet" }, "Like the report, this takes the fitted parameters for granted: that they are uncertain is left out.") : null,
       changed(15),
     );
   }
