@@ -121,7 +121,9 @@ def test_auto_takes_all_pairs_of_few_records():
 def test_auto_says_why_it_takes_candidates(monkeypatch, table):
     monkeypatch.setattr("outtrees.candidates.plan.MOST_DENSE", 200)
     assert table_plan(table, "auto", 5).way == "knn"
-    found = Ancestry(roots="any", n_candidates=5, max_iter=3, tol=1.0).fit(table)
+    # The wait is given: with rival readings each would list its own five.
+    options = {"waiting_mean": 5, "waiting_sd": 2, "max_iter": 3, "tol": 1.0}
+    found = Ancestry(roots="any", n_candidates=5, **options).fit(table)
     assert found.warnings_[0].startswith("All pairs of 240 records would take very long")
     assert "only the 5 best candidate parents" in found.warnings_[0]
     assert (np.bincount(found.edges_.child) <= 5).all()

@@ -14,7 +14,10 @@ FILES = {
         b"id,a\nx,1\n\xff,2\n",
         r"^x\.csv: byte 0xff at line 3 is not utf-8; pass .* --encoding latin-1$",
     ),
-    "61 UTF-16": ("id,a\nx,1\n".encode("utf-16"), r"^x\.csv is UTF-16 .* pass --encoding utf-16$"),
+    "61 UTF-16": (
+        "id,a\nx,1\n".encode("utf-16"),
+        r"^x\.csv must be utf-8 text; got UTF-16\. Pass --encoding utf-16$",
+    ),
     "61 NUL": (b"id,a\nx,1\ny,\x00\n", r"^x\.csv: NUL character at line 3"),
     "62 too many fields": (b"id,a\nx,1\ny,2,3\n", r"^x\.csv line 3: 3 fields, header has 2"),
     "63 only a header": (b"id,a\n", r"^x\.csv has no data rows"),

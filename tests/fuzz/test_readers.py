@@ -11,7 +11,6 @@ import re
 import socket
 import struct
 import tempfile
-import threading
 import tracemalloc
 import warnings
 import zipfile
@@ -392,8 +391,7 @@ def test_requests_to_the_app(method, knows_the_token, path, headers, body):
         session = Session(Path(home) / "app", 1000)
         session.folder.mkdir()
         server = Server(session, 0)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+        server.start()
         token = server.token if knows_the_token else "x" * len(server.token)
         host = server.host.encode()
         lines = [f"{method} /{token}/{path} HTTP/1.0".encode(), *headers]
@@ -413,8 +411,7 @@ def test_requests_to_the_app(method, knows_the_token, path, headers, body):
                 assert b"Traceback" not in answer
                 assert knows_the_token or server.token.encode() not in answer
         finally:
-            server.shutdown()
-            server.server_close()
+            server.close()
             session.close()
         assert os.listdir(home) == []
 

@@ -7,6 +7,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
 from oracles.enumeration import all_trees
+from outtrees._common import edges
 from outtrees.datasets import make_spiral
 from outtrees.inference import fit_em
 from outtrees.inference.likelihood import (
@@ -26,7 +27,6 @@ from outtrees.models import (
     MixtureMutation,
     PoissonMutation,
     ProductMutation,
-    edges,
 )
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lineages import random_table
-from outtrees.models import edges
+from outtrees._common import edges
 from outtrees.models.columns import Drift, EdgeWeights, Lineage, Reversion, Sticky, Waiting
 from outtrees.models.columns.earlier import with_backgrounds
 
