@@ -191,6 +191,8 @@ def app(tmp_path):
         env={**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONUNBUFFERED": "1"},
         text=True,
         start_new_session=True,
+        # Tests that a shell runs in the background ignore Ctrl-C, and so would what they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     line = process.stdout.readline()
     process.address = re.search(r"http://\S+", line)[0]
