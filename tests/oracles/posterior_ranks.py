@@ -92,7 +92,7 @@ def fitted_table(case, seed, of_draws=None):
     problem = Problem(base, values, edges, roots)
     best = problem.climb(problem.started(base)[0], centre)
     fit = Reading(1.0, best.lineage, best.log_root, best.gain, (), True, 0)
-    fit = with_draws(problem, fit, best.lineage, seed if of_draws is None else of_draws)
+    fit, _ = with_draws(problem, fit, best.lineage, seed if of_draws is None else of_draws)
     return problem, fit, np.append(own, log_root) if roots == "any" else own, parents
 
 

@@ -55,6 +55,7 @@ _TRIED, _AGAIN = 12, 2
 _FIRST_STEPS = 15  # of a climb, before it goes on if it is not too far behind
 _HOPELESS = 30.0  # nats behind the best after them
 _BETTER = 0.5  # nats by which a mode is another, better one
+_ARRIVED = 0.05  # distance of two ends of climbs that are one mode
 _SAME_MODE = 1.0  # standard deviations apart, up to which two modes are one
 _MOST_MODES = 6  # that get draws of their own
 # A narrow parameter of a mode has a shelf if the log-density so many standard deviations away falls
@@ -95,15 +96,15 @@ def integrated(
     spread = 0.0 if fit.siblings > _UNTAUGHT else _spread_of_waits(fit)
     found = []
     say("posterior of the parameters")
-    modes: list[Array] | None = None  # of the best reading: also tried in the others
+    places: Places | None = None  # of the best reading: tried in the others, which are like it
     for reading in fit.readings:
         start = opened(reading.lineage, spread)
         if reading.weight < _LEAST_WEIGHT or not len(problem.params_of(start, 0.0)):
             found.append(reading)
             continue
-        if modes is None:
-            modes = modes_of(Target(problem, start), reading, seed)
-        found.append(with_draws(problem, reading, start, seed, modes))
+        drawn, of_reading = with_draws(problem, reading, start, seed, places)
+        places = places or of_reading
+        found.append(drawn)
     return fit._replace(readings=tuple(found))
 
 
@@ -199,6 +200,13 @@ class Mode(NamedTuple):
     value: float
 
 
+class Places(NamedTuple):
+    """Where the density of a reading is high."""
+
+    modes: list[Array]  # (P,) each
+    shelves: list[tuple[int, float]]  # a parameter, and the side of the best mode
+
+
 def modes_of(target: Target, reading: Reading, seed: int) -> list[Array]:
     """Return the mode above a reading's parameters, and others of the same table, the best first.
 
@@ -220,18 +228,29 @@ def modes_of(target: Target, reading: Reading, seed: int) -> list[Array]:
         if max(mode.value for mode in found) < best.value + _BETTER:
             break
     found.sort(key=lambda mode: -mode.value)
-    return [mode.at for mode in found if mode.value > found[0].value - _HOPELESS]
+    places: list[Array] = []
+    for mode in found:
+        again = any(np.linalg.norm(mode.at - at) < _ARRIVED for at in places)
+        if mode.value > found[0].value - _HOPELESS and not again:
+            places.append(mode.at)
+    return places
 
 
-def _shelves(target: Target, mode: Mode, covariance: Array) -> list[Mode]:
+def _shelves(
+    target: Target, mode: Mode, covariance: Array, sides: Sequence[tuple[int, float]] | None
+) -> dict[tuple[int, float], Mode]:
     """Return places beside a mode where the density is far higher than second derivatives say.
 
     A share that is kept has one where it nears its end: the cells no longer tell it, and only the
-    prior falls off.
+    prior falls off. They are looked for on these sides, if given, else on both of each parameter.
     """
-    found = []
+    found = {}
     spreads = np.sqrt(np.diag(covariance))
-    for i, sign in product(np.flatnonzero(spreads < _NARROW), (-1.0, 1.0)):
+    if sides is None:
+        sides = [
+            (int(i), sign) for i, sign in product(np.flatnonzero(spreads < _NARROW), (-1.0, 1.0))
+        ]
+    for i, sign in sides:
         for away in _AWAY:
             normal = 0.5 * away**2
             with_others = covariance[:, i] / spreads[i]
@@ -240,9 +259,9 @@ def _shelves(target: Target, mode: Mode, covariance: Array) -> list[Mode]:
             values = [target.log_density(at) for at in tried]
             if max(values) < mode.value - normal:
                 continue
-            beside = _climbed(target, tried[int(np.argmax(values))], np.inf, held=int(i))
+            beside = _climbed(target, tried[int(np.argmax(values))], np.inf, held=i)
             if mode.value - beside.value < min(_SHELF * normal, _SHELF_NATS):
-                found.append(beside)
+                found[i, sign] = beside
                 break
     return found
 
@@ -269,18 +288,21 @@ def with_draws(
     reading: Reading,
     start: Lineage,
     seed: int,
-    among: Sequence[Array] | None = None,
-) -> Reading:
-    """Return the reading with draws of the parameters of `start`, about modes near these places.
+    near: Places | None = None,
+) -> tuple[Reading, Places]:
+    """Return the reading with draws of the parameters of `start`, and the places they are about.
 
-    If they are not given they are looked for (`modes_of`).
+    These are near the given ones. If none are given they are looked for (`modes_of`).
     """
     target = Target(problem, start)
-    if among is None:
-        among = modes_of(target, reading, seed)
-    own = target.at_reading(reading)
-    starts = [own, *(at for at in among if len(at) == len(own))]
-    modes = sorted((_climbed(target, at) for at in starts), key=lambda mode: -mode.value)
+    first = target.at_reading(reading)
+    if near is not None and any(len(at) != len(first) for at in near.modes):
+        near = None  # of other parameters
+    starts = modes_of(target, reading, seed) if near is None else [first, *near.modes]
+    modes = [_climbed(target, starts[0])]
+    modes += [_climbed(target, at, modes[0].value - _HOPELESS) for at in starts[1:]]
+    modes.sort(key=lambda mode: -mode.value)
+    places = Places([mode.at for mode in modes], [])
     kept: list[tuple[float, Array, Array]] = []
     for mode in modes:
         off = [(mode.at - at, covariance) for _, at, covariance in kept]
@@ -294,13 +316,15 @@ def with_draws(
         weight = mode.value + 0.5 * float(np.linalg.slogdet(covariance)[1])
         kept.append((weight, mode.at, covariance))
         if len(kept) == 1:
-            modes += _shelves(target, mode, covariance)
+            shelves = _shelves(target, mode, covariance, None if near is None else near.shelves)
+            places.shelves.extend(shelves)
+            modes += shelves.values()
     kept.sort(key=lambda found: -found[0])
-    near = [(mode, own) for weight, mode, own in kept if weight > kept[0][0] - _FAR_BEHIND]
+    about = [(mode, own) for weight, mode, own in kept if weight > kept[0][0] - _FAR_BEHIND]
     n_draws = max(_LEAST_DRAWS, round(_DRAWS * reading.weight))
-    draws = integrate(target.log_density, *near[0], n_draws, seed, near[1:])
+    draws = integrate(target.log_density, *about[0], n_draws, seed, about[1:])
     params = np.array([target.params_at(row) for row in draws.params])
-    return replace(reading, draws=replace(draws, params=params), drawn=start)
+    return replace(reading, draws=replace(draws, params=params), drawn=start), places
 
 
 def opened(lineage: Lineage, spread: float) -> Lineage:
