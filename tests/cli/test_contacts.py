@@ -1,6 +1,7 @@
 """`outtrees ancestry` with contacts, stays and known introductions."""
 
 import csv
+import hashlib
 import json
 
 import numpy as np
@@ -57,10 +58,19 @@ def test_contacts_are_read_counted_and_told(run, cases):
     found, summary = right(run("--json", "--contacts", folder / "met.csv"), parents)
     assert found > bare + 5
     assert summary["column_gains"]["contacts"] > 5
-    shown = run("--contacts", folder / "met.csv", "--out", folder / "out").stdout
+    shown = run(
+        "--contacts", folder / "met.csv", "--stays", folder / "stays.csv", "--out", folder / "out"
+    ).stdout
     assert "contacts:" in shown
     assert "of true pairs" in shown
     assert (folder / "out" / "model.safetensors").exists()
+    # Every file that was read is in the list of the results and in the report, by its hash.
+    inputs = json.loads((folder / "out" / "results.json").read_text())["inputs"]
+    assert inputs == {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in ("cases.csv", "met.csv", "stays.csv")
+    }
+    assert all(digest in (folder / "out" / "report.html").read_text() for digest in inputs.values())
 
 
 def test_directed_contacts_and_stays(run, cases):

@@ -46,6 +46,9 @@ def test_what_cannot_be_converted_is_refused(refused, results, model, tmp_path):
     )
     refused("convert", tmp_path / "nothing", "--to", "dot", *out, code=3)
     refused("convert", tmp_path / "nothing", "--to", "csv", *out, code=3)
+    assert "are tables already: records.csv, parents.csv" in refused(
+        "convert", results, "--to", "csv", *out
+    )
     assert "takes one folder" in refused("convert", results, results, "--to", "dot", *out)
     # Dates without fractions are frames; three records of this outbreak have none.
     assert not (tmp_path / "x").exists()
@@ -58,6 +61,8 @@ def test_tracks_and_items_become_tables_that_ancestry_reads(outtrees, refused, t
         "convert", tmp_path / "res_track.txt", "--to", "csv", "--out", tmp_path / "t.csv"
     )
     assert "4 records with 4 columns" in done.stdout
+    # It says what to do with the table.
+    assert "t.csv --id track --date begin --until end; add --ignore parent" in done.stdout
     done = outtrees(
         "ancestry", tmp_path / "t.csv", "--id", "track", "--date", "begin", "--until", "end",
         "--check",

@@ -28,6 +28,7 @@ from outtrees.errors import RecordsError
 from outtrees.io import FORMATS, read_ctc, read_delta, read_geff
 from outtrees.io.formats import Field, Findings
 from outtrees.records import read_records
+from outtrees.records.contacts import read_contacts
 
 HOSTILE = [
     "=1+1", "</script><img src=x onerror=alert(1)>", 'q"q\\', "it's; [x]", "a\nb\tc",
@@ -96,12 +97,17 @@ def test_auspice(tmp_path):
     keys = {c["key"] for c in data["meta"]["colorings"]}
     assert {"parent_support", "root_probability", "num_date", "col_ward", "col_age"} == keys
     assert "col_ward" not in leaves["case_1"]
+    # Mutations come with the extent of what mutates: the sequence, or at least their sites.
+    assert data["meta"]["genome_annotations"] == {"nuc": {"start": 1, "end": 5, "strand": "+"}}
+    long = FORMATS["auspice"].write(findings(n_sites=900), tmp_path / "long.json")
+    assert json.loads(long.read_text())["meta"]["genome_annotations"]["nuc"]["end"] == 900
     (places,) = data["meta"]["geo_resolutions"]
     assert leaves["case_2"]["place"]["value"] in places["demes"]
     # Several trees, without dates or places; one tree.
     bare = findings(dates=None, places=None, coordinates=None, changes=None, fields={})
     data = json.loads(FORMATS["auspice"].write(bare, tmp_path / "b.json").read_text())
     assert data["meta"]["panels"] == ["tree"]
+    assert "genome_annotations" not in data["meta"]
     one = findings(parents=[-1, 0, 0, 1, 1, 0, 5])
     data = json.loads(FORMATS["auspice"].write(one, tmp_path / "c.json").read_text())
     assert data["tree"]["name"] == "as_parent_case_0"
@@ -121,6 +127,7 @@ def test_auspice_passes_nextstrains_validator(tmp_path, ids):
             env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
         )
         assert done.returncode == 0, done.stderr
+        assert "WARN" not in done.stderr.upper(), done.stderr
 
 
 def test_a_deep_tree_is_no_deep_recursion(tmp_path):
@@ -268,15 +275,22 @@ def test_epicontacts_is_what_make_epicontacts_takes(tmp_path, ids):
     assert {row[end] for row in contacts for end in ("from", "to")} <= set(names)
 
 
-def test_epicontacts_come_back_as_records_and_contacts(tmp_path):
-    folder = FORMATS["epicontacts"].write(findings(), tmp_path / "epi")
+@pytest.mark.parametrize("names", ["case", "12"], ids=["text", "numbers"])
+def test_epicontacts_come_back_without_knowing_what_was_found(tmp_path, names):
+    """A supported parent is no known parent, its support no attribute, a candidate no contact."""
+    found = findings([f"{names}{i}" for i in range(7)])
+    folder = FORMATS["epicontacts"].write(found, tmp_path / "epi")
     records = read_records(folder / "linelist.csv", id="id")
-    assert records.ids == tuple(f"case {i}" for i in range(7))
+    assert records.ids == tuple(found.ids)
+    assert records.known_parents == {}
+    assert {c.name for c in records.columns} == {"date", "place", "ward", "age"}
+    assert set(records.ignored) == {"likely_parent", "parent_support", "root_probability"}
     assert records.column("date").calendar
-    from outtrees.records.contacts import read_contacts
-
-    contacts = read_contacts(folder / "contacts.csv")
-    assert len(contacts.first) == 6  # five of the tree, one more candidate
+    with pytest.raises(RecordsError, match="contacts must have been observed"):
+        read_contacts(folder / "contacts.csv")
+    # Contacts that somebody observed are read as ever, with a support as well.
+    observed = {"from": ["a"], "to": ["b"], "support": [0.5]}
+    assert read_contacts(observed).first == ["a"]
 
 
 @pytest.mark.filterwarnings("ignore")  # pydot uses old names of pyparsing
@@ -313,10 +327,18 @@ def test_geff_there_and_back(tmp_path, ids):
     assert len(table) == (6 if ids is None else len(ids))
     by_name = {row.track: row for row in table}
     if ids is None:
-        assert by_name["case 3"].parent == "case 1"
-        assert by_name["case 1"].parent == "case 0"
+        assert by_name["case 3"].likely_parent == "case 1"
+        assert by_name["case 1"].likely_parent == "case 0"
         assert (by_name["5"].begin, by_name["5"].end, by_name["5"].x_end) == (5, 6, 3.0)
-        assert by_name["case 3"].support == pytest.approx(found.supports[3])
+        assert by_name["case 3"].parent_support == pytest.approx(found.supports[3])
+    assert read_records(table, id="track").known_parents == {}
+    # Parents without supports are what somebody observed.
+    for edge in graph.edges.values():
+        del edge["support"]
+    geff.write(graph, tmp_path / "observed.geff", axis_names=["t", "x", "y"])
+    observed = read_geff(tmp_path / "observed.geff")
+    assert "parent_support" not in observed.columns
+    assert [row.parent for row in observed] == [row.likely_parent for row in table]
     with pytest.raises(ValueError, match="needs a time for every record"):
         FORMATS["geff"].write(findings(), tmp_path / "y.geff")
     assert not (tmp_path / "y.geff").exists()
@@ -332,7 +354,16 @@ def test_ctc_there_and_back(tmp_path):
     assert lines[0] == "1 0 0 0"
     assert lines[1] == "2 1 2 1"  # until before its first child
     table = read_ctc(path)
-    assert table["parent"] == ["", "1", "1", "2", "2", "", "6"]
+    assert table["likely_parent"] == ["", "1", "1", "2", "2", "", "6"]
+    # Names and supports of links come back from the file beside; they are no observations.
+    assert table["parent_support"] == pytest.approx(found.supports)
+    assert table["name"] == found.ids
+    links = list(csv.DictReader((path / "res_supports.csv").read_text().splitlines()))
+    assert {(r["label"], r["parent"]): float(r["support"]) for r in links} == pytest.approx(
+        {(str(u + 1), str(v + 1)): s for u, v, s in found.candidates}
+    )
+    assert [(r["label"], r["parent"]) for r in links if r["in_tree"] == "no"] == [("5", "1")]
+    assert read_records(table, id="track").known_parents == {}
     assert table["begin"] == list(range(7))
     assert table["x"] == pytest.approx([0.5 * i for i in range(7)], abs=1.5)  # of a disc at an edge
     assert read_ctc(path / "res_track.txt").columns == ("track", "begin", "end", "parent")
@@ -356,7 +387,12 @@ def test_ctc_there_and_back(tmp_path):
     table = read_ctc(FORMATS["ctc"].write(same, tmp_path / "same"))
     assert None not in table["x"]
     bare = FORMATS["ctc"].write(replace(found, places=None), tmp_path / "bare")
-    assert [file.name for file in bare.iterdir()] == ["res_track.txt"]
+    assert sorted(file.name for file in bare.iterdir()) == ["res_supports.csv", "res_track.txt"]
+    (bare / "res_supports.csv").write_text("label,parent,support,name\n1,0,much,a\n")
+    with pytest.raises(RecordsError, match="line 2: a line must have label, parent, support"):
+        read_ctc(bare)
+    (bare / "res_supports.csv").unlink()  # of another tool: its parents are what it says
+    assert read_ctc(bare)["parent"] == ["", "1", "1", "2", "2", "", "6"]
     for changes, message in [
         ({"dates": [0.5] * 7}, "whole frames"),
         ({"dates": None}, "frame for every record"),
@@ -447,6 +483,31 @@ def test_nexus_keeps_sets_and_names_of_states(tmp_path, ids):
     assert len(trees) == 2
     plain = replace(found, fields={"age": found.fields["age"]})
     assert "characters" not in FORMATS["nexus"].write(plain, tmp_path / "y.nex").read_text()
+
+
+@pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
+@pytest.mark.filterwarnings("ignore")  # anndata and pandas warn of what their next versions do
+def test_anndata(tmp_path, ids):
+    anndata = pytest.importorskip(
+        "anndata", reason="make validators has anndata, which wants an older pandas"
+    )
+    found = findings(ids)
+    fields = {**found.fields, "a/b": found.fields["age"], "a∕b": found.fields["ward"]}
+    path = FORMATS["anndata"].write(replace(found, fields=fields), tmp_path / "x.h5ad")
+    data = anndata.read_h5ad(path)
+    assert data.n_obs == len(found.ids)
+    assert data.obs["parent_support"].to_numpy() == pytest.approx(found.supports)
+    assert data.obs["age"].iloc[0] == 31.5
+    assert list(data.obs["ward"][:3]) == ["N", "", "N / S"]
+    assert {"a∕b", "a∕b_2"} <= set(data.obs)  # a slash would be a folder of the file
+    assert data.obsp["support"][4, 0] == pytest.approx(0.1)
+    tree = data.obsp["tree"].toarray()
+    np.testing.assert_array_equal(
+        np.where(tree.any(axis=1), tree.argmax(axis=1), -1), found.parents
+    )
+    np.testing.assert_array_equal(data.obsm["spatial"], found.places)
+    if ids is None:
+        assert list(data.obs_names) == found.ids
 
 
 @pytest.mark.parametrize("ids", [None, HOSTILE], ids=["plain", "hostile"])
@@ -573,7 +634,7 @@ def test_a_fit_is_written_in_each_format(tmp_path):
     expected = [r for r in model.parents(0.2) if r.parent]
     assert len(links) >= len(expected)
     for name in FORMATS:
-        if name in ("geff", "ctc", "arviz", "treedata"):
+        if name in ("geff", "ctc", "arviz", "anndata", "treedata"):
             continue
         model.write(name, tmp_path / f"{name}.x", "mode")
     if find_spec("arviz"):

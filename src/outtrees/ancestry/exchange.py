@@ -105,7 +105,7 @@ def write(
     ----------
     to : str
         One of `outtrees.io.FORMATS`: "auspice", "microreact", "microbetrace", "epicontacts",
-        "dot", "nexus", "geff", "ctc", "treedata" or "arviz".
+        "dot", "nexus", "geff", "ctc", "anndata", "treedata" or "arviz".
     path : path
         A folder, which must not be there yet, for formats of several files.
     kind : {"consensus", "mode", "sample"}
@@ -308,6 +308,7 @@ def findings(
         end_places=None if place is None or place.end_values is None else _places(place.end_values),
         coordinates=None if place is None or not place.projected else _coordinates(place),
         changes=_changes(posterior, parents),
+        n_sites=next((c.values.shape[1] for c in records.columns if c.kind == "sequence"), 0),
     )
 
 

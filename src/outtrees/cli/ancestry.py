@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -314,6 +315,10 @@ def command(**options: Any) -> None:
 # From the options to records, matrices and an estimator --------------------------------------
 
 
+# Options that name a file besides the table and the sequences.
+_FILES_BESIDE = ("contacts", "stays", "distances", "log_weights", "generation_time", "calibrate")
+
+
 class Given(NamedTuple):
     """Everything read from files."""
 
@@ -386,7 +391,7 @@ def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
         meant = "for any number of roots pass --roots any; " * (options["root"] == "any")
         raise CommandError(f"--root {options['root']!r} is not a record; {meant}{called(ids)}")
     return Given(
-        records=records,
+        records=_with_inputs(records, options),
         distances=_matrix(options, "distances", place),
         log_weights=_matrix(options, "log_weights", place),
         contacts=_listed(options, "contacts"),
@@ -399,6 +404,19 @@ def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
         warning=warning,
         calibrate=_calibrate(options, place),
     )
+
+
+def _with_inputs(records: Records, options: Mapping[str, Any]) -> Records:
+    """Return the records with the hash of every other file that the run reads."""
+    from outtrees.records.files import read_source
+
+    provenance = dict(records.provenance)
+    for name in _FILES_BESIDE:
+        if options[name] is not None:
+            source = read_source(options[name], options["max_bytes"], spreadsheets=True)
+            title = source.name if source.name not in provenance else f"{source.name} ({name})"
+            provenance[title] = source.sha256
+    return replace(records, provenance=provenance)
 
 
 def _listed(options: Mapping[str, Any], name: str) -> Any:

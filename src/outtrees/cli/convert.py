@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from outtrees.cli.screen import running
 # Help must not import the library, so the names stand twice; a test compares them.
 FORMATS = [
     *("auspice", "microreact", "microbetrace", "epicontacts", "dot", "nexus"),
-    *("geff", "ctc", "treedata", "arviz"),
+    *("geff", "ctc", "anndata", "treedata", "arviz"),
 ]
 
 
@@ -80,6 +81,7 @@ def command(**options: Any) -> None:
             table = _read(source, [Path(name) for name in options["more"]])
             write_csv(out, dict(table))
             screen.say(f"{len(table)} records with {len(table.columns)} columns")
+            screen.say(_next(out, table))
         else:
             if options["more"]:
                 raise CommandError(f"--to {to} takes one folder or model of results; got several")
@@ -103,6 +105,17 @@ def _default(source: Path, to: str) -> Path:
     return Path(known[to].name)
 
 
+def _next(out: Path, table: Any) -> str:
+    """Return what to do with the table."""
+    words = ["outtrees", "ancestry", str(out), "--id", table.columns[0]]
+    if "begin" in table.columns:
+        words += ["--date", "begin", "--until", "end"]
+    told = f"next: {shlex.join(words)}"
+    if "parent" in table.columns:
+        told += "; add --ignore parent to find the parents anew, they count as known otherwise"
+    return told
+
+
 def _read(source: Path, more: list[Path]) -> Any:
     """Return the table of a file, by what the file is."""
     from outtrees.io import read_ctc, read_delta, read_geff
@@ -110,6 +123,12 @@ def _read(source: Path, more: list[Path]) -> Any:
 
     if source.is_dir():
         tracks = any((source / name).is_file() for name in TRACKS)
+        if not tracks and (source / "model.safetensors").is_file():
+            raise CommandError(
+                f"--to csv makes tables of other tools' files; {str(source)!r} holds results, "
+                "which are tables already: records.csv, parents.csv. Open these, or name another "
+                "--to"
+            )
         return read_ctc(source) if tracks else read_geff(source)
     if not source.is_file():
         raise FileNotFoundError(f"no such file: {str(source)!r}")

@@ -56,6 +56,8 @@ def write_files(
     if model is not None:
         writers = {**writers, **_model_writer(screen, model)}
     about = {"outtrees": __version__, "command": screen.summary.get("command")}
+    if "inputs" in screen.summary:
+        about["inputs"] = screen.summary["inputs"]  # name of each file → its sha256
     with whole_folder(folder, about) as stage:
         for name, write in writers.items():
             write(stage / name)

@@ -26,6 +26,7 @@ import numpy as np
 from outtrees._common.text import free_name
 from outtrees.errors import MissingExtraError
 from outtrees.io.masks import write_masks
+from outtrees.io.readers import SUPPORTS
 from outtrees.io.tables import neutral, to_csv
 from outtrees.io.trees import (
     check_tree,
@@ -35,6 +36,7 @@ from outtrees.io.trees import (
     to_newick,
     to_nexus,
 )
+from outtrees.records.names import RESULTS
 
 _EPOCH = date(1970, 1, 1)
 _NUMBERS = ("continuous", "count")
@@ -77,6 +79,7 @@ class Findings:
     end_places: Sequence[tuple[float, ...] | None] | None = None  # where each was at its end
     coordinates: Sequence[tuple[float, float] | None] | None = None  # latitude, longitude
     changes: Sequence[Sequence[str]] | None = None  # substitutions on the way to each record: A45G
+    n_sites: int = 0  # of the sequences that these are of
     draws: np.ndarray | None = None  # (n, T) parents of trees drawn from the distribution
     parameters: Mapping[str, Sequence[float]] = field(default_factory=dict)  # n draws of each
 
@@ -99,12 +102,15 @@ class Findings:
         return (_EPOCH + timedelta(days=math.floor(when))).isoformat()
 
     def rows(self) -> dict[str, list[Any]]:
-        """Return one row for each record: id, parent, support, date, place and its columns."""
+        """Return one row for each record: id, parent, support, date, place and its columns.
+
+        What was found is called as in `RESULTS`, which `read_records` takes for no observation.
+        """
+        parents = ["" if p < 0 else self.ids[p] for p in self.parents]
+        results = parents, list(self.supports), list(self.root_probability)
         found: dict[str, list[Any]] = {
             "id": list(self.ids),
-            "parent": ["" if p < 0 else self.ids[p] for p in self.parents],
-            "support": list(self.supports),
-            "root_probability": list(self.root_probability),
+            **dict(zip(RESULTS, results, strict=True)),
         }
         if self.dates is not None:
             found["date"] = [self.day(i) for i in range(len(self.ids))]
@@ -160,6 +166,11 @@ def _auspice(found: Findings) -> Content:
         "colorings": colorings,
         "display_defaults": {"color_by": "parent_support"},
     }
+    if found.changes is not None:
+        # Mutations are shown only beside the extent of what mutates.
+        sites = [int(c[1:-1]) for changes in found.changes for c in changes]
+        extent = {"start": 1, "end": max([found.n_sites, 1, *sites]), "strand": "+"}
+        meta["genome_annotations"] = {"nuc": extent}
     if demes:
         meta["geo_resolutions"] = [{"key": "place", "title": "place", "demes": demes}]
     tree = nodes[0] if len(nodes) == 1 else _hung_together(nodes, names)
@@ -457,6 +468,8 @@ def _ctc(found: Findings) -> Content:
     Tracks are numbered from 1 in the order of the records; frames are whole numbers, from 0. A
     track ends where its record does, and before its first child begins. Images (mask000.tif, …)
     show each track at its place, moving straight to where it ended; without places there are none.
+    The format has no room for names and supports: they are in SUPPORTS beside it, one row for each
+    candidate link, with labels as in res_track.txt (parent 0: none).
     """
     days = _times(found, "CTC", "frame")
     if (days != np.round(days)).any():
@@ -479,9 +492,20 @@ def _ctc(found: Findings) -> Content:
     rows = zip(begin.tolist(), ends.tolist(), (parents + 1).tolist(), strict=True)
     lines = [f"{label} {b} {e} {parent}\n" for label, (b, e, parent) in enumerate(rows, start=1)]
 
+    links = {(u, v): s for u, v, s in found.candidates}
+    links |= {(u, int(v)): found.supports[u] for u, v in enumerate(parents)}
+    supports: dict[str, list[Any]] = {
+        "label": [u + 1 for u, _ in links],
+        "parent": [v + 1 for _, v in links],
+        "support": list(links.values()),
+        "in_tree": ["yes" if parents[u] == v else "no" for u, v in links],
+        "name": [found.ids[u] for u, _ in links],
+    }
+
     def write(folder: Path) -> None:
         folder.mkdir()
         (folder / "res_track.txt").write_text("".join(lines), encoding="ascii", newline="")
+        _put(to_csv(supports), folder / SUPPORTS)
         if found.places is not None and None not in found.places:
             start = np.array(found.places)
             stop = start if found.end_places is None else np.array(found.end_places)
@@ -490,19 +514,54 @@ def _ctc(found: Findings) -> Content:
     return write
 
 
-def _treedata(found: Findings) -> Content:
-    """Return what writes an h5td file for TreeData: records in obs, a tree for each root in obst.
+def _annotated(found: Findings) -> dict[str, Any]:
+    """Return what AnnData and TreeData hold alike.
 
-    Supports of all candidates are in obsp["support"] [child, parent].
+    Records in obs, supports of all candidates in obsp["support"] and the tree in obsp["tree"], both
+    [child, parent], places in obsm["spatial"].
     """
-    treedata, networkx = _library("treedata"), _library("networkx")
     pandas, sparse = _library("pandas"), import_module("scipy.sparse")
     names = _unique(found.ids, lambda text: control_escaped(text) or "record")
     rows = found.rows()
     rows.pop("id")
-    obs = pandas.DataFrame(
-        {name: _frame_column(cells) for name, cells in rows.items()}, index=names
-    )
+    # HDF5 takes a slash for a folder.
+    titles = _unique(rows, lambda text: control_escaped(text).replace("/", "∕") or "column")
+    cells = map(_frame_column, rows.values())
+    obs = pandas.DataFrame(dict(zip(titles, cells, strict=True)), index=names)
+    T = len(names)
+
+    def matrix(edges: Sequence[tuple[int, int, float]]) -> Any:
+        child, parent, value = np.array([e for e in edges if e[1] >= 0]).reshape(-1, 3).T
+        ends = child.astype(np.intp), parent.astype(np.intp)
+        return sparse.csr_matrix((value, ends), shape=(T, T))
+
+    content = {
+        "obs": obs,
+        "obsp": {
+            "support": matrix(found.candidates),
+            "tree": matrix([(u, p, 1.0) for u, p in enumerate(found.parents)]),
+        },
+        "uns": {"title": found.title},
+    }
+    if found.places is not None:
+        axes = max((len(p) for p in found.places if p is not None), default=0)
+        unknown = (np.nan,) * axes
+        places = [unknown if p is None else p for p in found.places]
+        content["obsm"] = {"spatial": np.array(places).reshape(T, axes)}
+    return content
+
+
+def _anndata(found: Findings) -> Content:
+    """Return what writes an h5ad file for AnnData, see `_annotated`."""
+    data = _library("anndata").AnnData(**_annotated(found))
+    return lambda path: data.write_h5ad(path)
+
+
+def _treedata(found: Findings) -> Content:
+    """Return what writes an h5td file for TreeData: as AnnData, and each root's tree in obst."""
+    treedata, networkx = _library("treedata"), _library("networkx")
+    content = _annotated(found)
+    names = list(content["obs"].index)
     tree = check_tree(found.ids, found.parents)
     trees: dict[int, Any] = {}
     members: dict[int, int] = {}
@@ -513,19 +572,10 @@ def _treedata(found: Findings) -> Content:
         graph.add_node(names[record], support=float(found.supports[record]))
         if parent >= 0:
             graph.add_edge(names[parent], names[record], support=float(found.supports[record]))
-    edges = np.array([edge for edge in found.candidates if edge[1] >= 0]).reshape(-1, 3)
-    ends = edges[:, :2].astype(np.intp).T
-    T = len(names)
     # A root without children is no tree of TreeData.
     kept = {f"tree{n}": g for n, g in enumerate(trees.values(), start=1) if len(g) > 1}
     data = treedata.TreeData(
-        np.zeros((T, 0)),
-        obs=obs,
-        obst=kept,
-        obsp={"support": sparse.csr_matrix((edges[:, 2], tuple(ends)), shape=(T, T))},
-        uns={"title": found.title},
-        alignment="nodes",
-        label=None,
+        np.zeros((len(names), 0)), **content, obst=kept, alignment="nodes", label=None
     )
     return lambda path: data.write_h5td(path)
 
@@ -614,6 +664,7 @@ FORMATS: dict[str, Format] = {
     "nexus": Format("characters and trees, for Mesquite and others", _nexus, "lineage.nex"),
     "geff": Format("GEFF, graphs of cells", _geff, "lineage.geff", folder=True, needs="geff"),
     "ctc": Format("tracks of the Cell Tracking Challenge", _ctc, "01_RES", folder=True),
+    "anndata": Format("AnnData (h5ad), for scverse", _anndata, "lineage.h5ad", needs="anndata"),
     "treedata": Format("TreeData (h5td), for scverse", _treedata, "lineage.h5td", needs="treedata"),
     "arviz": Format("draws as netCDF, for ArviZ", _arviz, "draws.nc", needs="arviz"),
 }

@@ -6,6 +6,8 @@ items (descriptions of taxa) one record for each item.
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -16,8 +18,10 @@ from outtrees._common.text import shown
 from outtrees.errors import MissingExtraError, RecordsError
 from outtrees.io.masks import read_centres
 from outtrees.io.tables import Table
+from outtrees.records.names import RESULTS
 
 TRACKS = ("res_track.txt", "man_track.txt")  # of the Cell Tracking Challenge
+SUPPORTS = "res_supports.csv"  # beside them, where `outtrees convert` wrote them
 MOST_BYTES = 2**30  # of a file that is read
 _TRACK = re.compile(r"\s*(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s*")
 
@@ -28,7 +32,9 @@ def read_ctc(path: str | os.PathLike[str]) -> Table:
     Of a folder with label images (mask000.tif, man_track000.tif, …), x, y and perhaps z are the
     centre of each track in its first frame, x_end, … in its last. The columns fit
     `outtrees ancestry --id track --date begin --until end`; parents that the file names are in
-    `parent`, empty for tracks without one.
+    `parent`, empty for tracks without one. Where supports lie beside the tracks (res_supports.csv,
+    as outtrees writes it), parents were found, not observed: they are in `likely_parent`, with
+    `parent_support` and the `name` of each track, and count for nothing in another run.
 
     Parameters
     ----------
@@ -87,7 +93,33 @@ def read_ctc(path: str | os.PathLike[str]) -> Table:
         "end": [row[2] for row in rows],
         "parent": [str(row[3]) if row[3] else "" for row in rows],
     }
-    return Table(columns if folder is None else columns | _places(folder, rows))
+    if folder is None:
+        return Table(columns)
+    if (folder / SUPPORTS).is_file():
+        columns |= _supports(folder / SUPPORTS, rows)
+        del columns["parent"]
+    return Table(columns | _places(folder, rows))
+
+
+def _supports(path: Path, rows: list[tuple[int, ...]]) -> dict[str, list[Any]]:
+    """Return the parents of the tracks as what was found, with their supports, and their names."""
+    found: dict[tuple[str, str], float] = {}
+    names: dict[str, str] = {}
+    lines = csv.DictReader(io.StringIO(_text(path), newline=""))
+    try:
+        for line in lines:
+            found[line["label"], line["parent"]] = float(line["support"])
+            names[line["label"]] = line["name"]
+    except (KeyError, TypeError, ValueError, csv.Error):
+        raise RecordsError(
+            f"{shown(path)} line {lines.line_num}: a line must have label, parent, support (a "
+            "number) and name. Correct it, or remove the file"
+        ) from None
+    return {
+        RESULTS[0]: [str(row[3]) if row[3] else "" for row in rows],
+        RESULTS[1]: [found.get((str(row[0]), str(row[3]))) for row in rows],
+        "name": [names.get(str(row[0]), "") for row in rows],
+    }
 
 
 def _places(folder: Path, rows: list[tuple[int, ...]]) -> dict[str, list[Any]]:
@@ -110,7 +142,9 @@ def read_geff(path: str | os.PathLike[str]) -> Table:
 
     A track is a chain of nodes, each with one edge to the next, which has no other; it begins
     where a node has no parent or its parent has other children. Names of nodes, if the graph has
-    the property `name`, name tracks of one node; others are named by their first node.
+    the property `name`, name tracks of one node; others are named by their first node. Parents
+    are in `parent`; where edges have the property `support`, they were found, not observed, and
+    are in `likely_parent` and `parent_support`, which count for nothing in another run.
 
     Parameters
     ----------
@@ -173,7 +207,11 @@ def read_geff(path: str | os.PathLike[str]) -> Table:
             cells += [_plain(head.get(axis)), _plain(tail.get(axis))]
         for column, cell in zip(columns.values(), cells, strict=True):
             column.append(cell)
-    return Table(columns)
+    if all(support is None for support in columns["support"]):
+        del columns["support"]
+        return Table(columns)
+    renamed = {"parent": RESULTS[0], "support": RESULTS[1]}
+    return Table({renamed.get(name, name): cells for name, cells in columns.items()})
 
 
 def _tracks(graph: Any) -> Iterable[list[Any]]:

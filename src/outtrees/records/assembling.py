@@ -14,7 +14,13 @@ from outtrees.errors import Option, RecordsError
 from outtrees.records.column import KINDS, ROLES, Column, are_numbers, is_number
 from outtrees.records.frames import IN_MEMORY
 from outtrees.records.kinds import coded, infer_kind, make_column
-from outtrees.records.names import names_age, names_introductions, names_records, words
+from outtrees.records.names import (
+    RESULTS,
+    names_age,
+    names_introductions,
+    names_records,
+    words,
+)
 from outtrees.records.places import find_ends, find_places, is_geographic, read_place
 from outtrees.records.records import Records
 from outtrees.records.sequences import check_unique
@@ -26,6 +32,7 @@ _INTRODUCTIONS = (
     "says yes or no; if yes means brought in from elsewhere: kind introduction "
     "(--introduction-column)"
 )
+_RESULT = "found by outtrees, not observed"
 _LOG_CHANCE = log(1e-4)  # measurements that all differ by a chance smaller than this are names
 _PARENT_WORDS = {"parent", "mother", "father", "infector", "ancestor", "biter", "advisor"}
 _NOBODY = ("0", "0.0", "-1", "-1.0")  # what stands for an unknown parent where parents are numbers
@@ -265,6 +272,8 @@ def _kind(
 ) -> tuple[str, str]:
     if name in asked:
         return asked[name], "asked for"
+    if name in RESULTS:
+        return "ignore", _RESULT
     present = [row for row, cell in enumerate(cells) if cell]
     if name.lower() in _PARENT_NAMES and present and "parent" not in asked.values():
         found = {cells[row].removesuffix(".0") for row in present} | {cells[row] for row in present}

@@ -98,6 +98,12 @@ def read_contacts(
     if "from" not in place and "to" not in place and len(table.names) >= 2:
         place = {name: c for name, c in place.items() if c > 1} | {"from": 0, "to": 1}
     _require(table, place, ("from", "to"), "contacts")
+    if {"support", "in_tree"} <= set(table.names):
+        raise RecordsError(
+            f"{table.title}: contacts must have been observed; got candidate parents that outtrees "
+            "found, with the columns 'support' and 'in_tree'. Give the contacts that the results "
+            "came from, or none"
+        )
     first, second = (table.cells[place[name]] for name in ("from", "to"))
     for row, (a, b) in enumerate(zip(first, second, strict=True)):
         if not a or not b:

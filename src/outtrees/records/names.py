@@ -43,6 +43,8 @@ _WHEN = word_set(
 _DATES_BY_THEMSELVES = (["onset"], ["symptoms"], ["dates"], ["birth"], ["born"])
 _MOMENTS = ("day", "time", "week", "month", "year", "frame", "timepoint")
 _AGES = ("age", "ages")
+# Columns that files for other tools have of what was found: no observation when they come back.
+RESULTS = ("likely_parent", "parent_support", "root_probability")
 _BROUGHT = ("import", "introduc")
 
 

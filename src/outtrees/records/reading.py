@@ -132,7 +132,8 @@ def read_records(
        half of the cells are identities of records, if it is text, or numbers and "parent",
        "mother", "infector", "biter", … is a word of its name: ignored, for true parents would be
        read off instead of found. Yes and no in a column called for example import or introduced:
-       ignored, with the advice to give it the kind "introduction".
+       ignored, with the advice to give it the kind "introduction". "likely_parent",
+       "parent_support" and "root_probability" are results of outtrees, no observations: ignored.
     2. No value, or one only: ignored.
     3. All cells calendar dates (2020-03-05, 2020-03-05T10:00, 2020-03, 05.03.2020): date.
     4. All cells numbers: date if the name says when (date, onset, day, sampling_time, …);
