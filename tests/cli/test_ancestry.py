@@ -284,7 +284,7 @@ def test_what_might_be_the_answer_or_a_row_number_is_told(outtrees, outbreak, tm
     assert result.exit_code == 0, result.output
     told = next(line for line in result.stdout.splitlines() if line.startswith("true_parent"))
     assert told.split()[1] == "ignored"
-    assert told.endswith("if these are known parents: kind parent (--parent-column)")
+    assert told.endswith("if these are known parents: kind parent")
     assert "column 'number' rises with 'onset'; if it numbers the records or" in result.stderr
     known = outtrees(
         "ancestry", path, "--id", "case", "--date", "onset", "--parent-column", "true_parent",

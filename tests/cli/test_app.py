@@ -14,14 +14,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from cli.outbreak import write_outbreak
-from outtrees.cli.app import MOST_FILES, Server, Session
-from outtrees.cli.errors import CommandError
+from outtrees.cli.app import MOST_FILES, USES, Server, Session
+from outtrees.cli.errors import OPTIONS, CommandError
 from views.report_page import find_browser, open_browser
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -178,6 +179,60 @@ def test_kinds_and_uses_are_guessed(server):
     assert kinds["onset"] == "ignore"
 
 
+def test_places_and_sequences_can_be_given_another_kind(server):
+    """A place is made of columns, and sequences of a file: neither is a column of the table."""
+    ask(
+        server,
+        "PUT",
+        "files/cases.csv",
+        b"id,lat,lon,n\na,50.1,8.1,3\nb,50.2,8.2,4\nc,50.3,8.3,9\n",
+    )
+    ask(server, "PUT", "files/dna.fasta", b">a\nACGT\n>b\nACGA\n>c\nACGA\n")
+
+    def look(**asked):
+        status, content, _ = ask(server, "POST", "look", json.dumps(asked).encode())
+        assert status == 200, content
+        return {column["name"]: column for column in json.loads(content)["columns"]}
+
+    place = look()["place"]
+    assert (place["kind"], place["parts"]) == ("place", ["lat", "lon"])
+    kinds = dict.fromkeys(place["parts"], "ignore")
+    assert look(kinds=kinds)["lat"]["kind"] == "ignore"
+    back = look(kinds=dict.fromkeys(place["parts"], "place"))["place"]
+    assert (back["kind"], back["parts"]) == ("place", ["lat", "lon"])
+    odd = look(kinds={"lat": "place", "n": "place"})["place"]
+    assert odd["parts"] == ["lat", "n"]
+    # What was chosen for sequences that were taken away is forgotten.
+    assert "sequence" not in look(kinds={"sequence": "ignore"})
+    assert ask(server, "DELETE", "files/dna.fasta")[0] == 200
+    assert set(look(kinds={"sequence": "ignore"})) == {"id", "place", "n"}
+
+
+def test_more_options_are_those_of_the_command(server):
+    known = {o["name"]: o for o in json.loads(ask(server, "GET", "options")[1])}
+    assert known["keep"]["again"]
+    assert known["roots"]["choices"] == ["auto", "single", "any"]
+    assert known["no-strict-dates"]["flag"]
+    assert not {"out", "id", "kind", "sequences", "checkpoint", "debug"} & set(known)
+    # Every remedy that a message of the library names is there to be chosen.
+    places = {*known, "kind", "id", "disease", "waiting-mean", "waiting-sd", "ignore"}
+    places |= {"introduction-column", "max-bytes", *(use.replace(" ", "-") for use in USES)}
+    of_other_commands = {
+        *("by", "mutation", "scheduler", "sharpness", "stickiness", "method", "n-draws"),
+        *("missing", "background", "distances", "unsequenced", "extra-sequences", "checkpoint"),
+    }
+    named = set(OPTIONS.values()) - places - of_other_commands
+    assert {f"no-{name}" for name in named} <= set(known)
+    ask(server, "PUT", "files/t.csv", "id,name\na,M\xfcller\nb,M\xfcller\n".encode("latin-1"))
+    status, content, _ = ask(server, "POST", "look", b"{}")
+    assert (status, "“encoding latin-1” (More options, step 3)" in content.decode()) == (400, True)
+    chosen = b'{"options": [["encoding", "latin-1"]], "kinds": {"name": "categorical"}}'
+    assert "Müller" in ask(server, "POST", "look", chosen)[1].decode("unicode_escape")
+    for options in ('[["out", "x"]]', '[["keep", ""]]', '[["ties", "yes"]]', '["keep"]'):
+        body = f'{{"options": {options}}}'.encode()
+        assert ask(server, "POST", "run", body)[0] == 400
+
+
 # The command, and a browser ----------------------------------------------------------------------
 
 
@@ -239,6 +294,89 @@ def test_a_signal_ends_a_run_and_leaves_nothing(app, signal_sent):
     while running_below(app.temporary) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert running_below(app.temporary) == []
+
+
+def test_choices_stay_are_advised_and_end_with_the_program(app, tmp_path):
+    find_browser()
+    rng = np.random.default_rng(1)
+    lines = [f"r{i:02},{i // 2},{rng.choice(['N', 'S'])},{i % 7}" for i in range(24)]
+    (tmp_path / "cases.csv").write_text("\n".join(["name,when,ward,noise", *lines]))
+    (tmp_path / "met.csv").write_text("from,to\nr01,r02\n")
+    browser = open_browser()
+    try:
+        browser.get(app.address)
+        page = lambda name: browser.find_element(By.ID, name)  # noqa: E731
+        wait = WebDriverWait(browser, 120, 0.1, [StaleElementReferenceException])
+        until = lambda what: wait.until(lambda _: what())  # noqa: E731
+
+        def kinds():
+            return browser.execute_script(
+                "return Object.fromEntries([...document.querySelectorAll('#columns tr')].map((row) "
+                "=> [row.querySelector('th').textContent, row.querySelector('select').value]))"
+            )
+
+        def choose(column, kind):
+            found = f"//*[@id='columns']//select[@aria-label='Kind of {column}']"
+            until(lambda: Select(browser.find_element(By.XPATH, found)).select_by_value(kind) or 1)
+            until(lambda: kinds().get(column) == kind)
+
+        page("choose").send_keys(str(tmp_path / "cases.csv"))
+        until(lambda: kinds().get("noise") == "count")
+        choose("when", "date")
+        choose("noise", "categorical")
+        # Another file does not undo what was chosen.
+        page("choose").send_keys(str(tmp_path / "met.csv"))
+        until(lambda: len(page("files").find_elements(By.TAG_NAME, "li")) == 2)
+        time.sleep(0.5)  # for the columns to be looked at again
+        assert kinds() == {"name": "id", "when": "date", "ward": "categorical",
+                           "noise": "categorical"}  # fmt: skip
+
+        def add(name, value=None, choice=None):
+            Select(page("option-name")).select_by_value(name)
+            if value is not None:
+                page("option-value").send_keys(value)
+            if choice is not None:
+                Select(page("option-choice")).select_by_value(choice)
+            page("option-add").click()
+
+        def options():
+            return [
+                li.text.split("\n")[0] for li in page("options").find_elements(By.TAG_NAME, "li")
+            ]
+
+        page("more-options").find_element(By.TAG_NAME, "summary").click()
+        add("parameters", choice="integrated")
+        add("parameters", choice="fitted")  # replaces it
+        add("no-ties")
+        until(lambda: options() == ["parameters fitted", "no-ties"])
+        page("options").find_elements(By.TAG_NAME, "button")[1].click()
+        until(lambda: options() == ["parameters fitted"])
+        add("keep", "ward")
+        until(lambda: options() == ["parameters fitted", "keep ward"])
+        page("waiting-mean").send_keys("3")
+        page("run").click()
+        until(lambda: page("progress").text.startswith(("done", "failed")))
+        browser.switch_to.frame(page("report"))
+        until(lambda: browser.execute_script("return window.outtrees && window.outtrees.ready"))
+        said = browser.find_element(By.ID, "warnings").text
+        # What to choose on the page; and what was chosen is kept, as the command says too.
+        assert "“keep noise” (More options, step 3) keeps it" in said
+        assert "keep ward" not in said
+        assert "--" not in said
+        source = browser.page_source
+        assert "--parameters=fitted --keep=ward" in source
+        browser.switch_to.default_content()
+        # The program ends; the page says so by itself, and offers nothing that would fail.
+        app.send_signal(signal.SIGINT)
+        until(lambda: "The program has ended" in page("message").text)
+        assert "downloaded any more" in page("message").text
+        assert not page("run").is_enabled()
+        for link in (page("everything"), *page("results").find_elements(By.TAG_NAME, "a")):
+            assert link.get_attribute("href") is None
+        browser.switch_to.frame(page("report"))
+        assert "Ancestry of 24 records" in browser.find_element(By.TAG_NAME, "h1").text
+    finally:
+        browser.quit()
 
 
 def test_from_a_dropped_file_to_the_report(app, tmp_path):

@@ -158,7 +158,7 @@ def test_a_column_of_introductions_is_suggested_and_used(outtrees, tmp_path):
     write(tmp_path / "t.csv", ["case", "onset", "imported"], rows)
     wait = ("--waiting-mean", 5, "--waiting-sd", 2, "--json")
     result = outtrees("ancestry", tmp_path / "t.csv", *wait)
-    assert "pass --introduction-column 'imported'" in result.stderr
+    assert "pass --introduction-column imported" in result.stderr
     result = outtrees("ancestry", tmp_path / "t.csv", *wait, "--introduction-column", "imported")
     assert "pass --introduction-column" not in result.stderr
     found = json.loads(result.stdout)["parents"]

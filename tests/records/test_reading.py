@@ -377,7 +377,7 @@ def test_yes_and_no_called_import_is_suggested_never_used():
     records = read_records(imports())
     assert records.known_parents == {}
     assert [column.name for column in records.columns] == ["onset"]
-    assert "kind introduction (--introduction-column)" in records.describe()
+    assert "elsewhere: kind introduction" in records.describe()
     other = read_records(imports(imported_from=list("xyxyxy")))
     assert other.column("imported_from").kind == "categorical"  # not yes or no
 

@@ -29,7 +29,7 @@ import threading
 import time
 import webbrowser
 import zipfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ from urllib.parse import unquote
 
 import click
 
-from outtrees.cli.errors import CommandError, one_line
+from outtrees.cli.errors import APP, CommandError, chosen, one_line
 from outtrees.cli.options import Size, common_options
 from outtrees.cli.screen import running
 
@@ -51,8 +51,17 @@ USES = {
     "contacts": "--contacts",
     "stays": "--stays",
     "distances": "--distances",
+    "log-weights": "--log-weights",
+    "generation time": "--generation-time",
     "unused": None,
 }
+# Options of the command that the page has a place of its own for, or that are the app's business.
+_ELSEWHERE = frozenset(
+    {"id", "kinds", "ignore", "label", "parent_column", "introduction_column", "group", "disease"}
+    | {"waiting_mean", "waiting_sd", "unsequenced", "extra_sequences", "max_bytes", "coordinates"}
+    | {"out", "check", "quiet", "as_json", "debug", "generations", "date", "places"}
+)
+_SEQUENCES = (".fa", ".fas", ".fasta", ".fna", ".nex", ".nexus")
 _TYPES = {".html": "text/html", ".csv": "text/csv", ".json": "application/json"}
 # Of the report: the page may run its own script and save files, and is a stranger to the app.
 _SANDBOX = "sandbox allow-scripts allow-downloads allow-modals"
@@ -173,7 +182,7 @@ class Session:
         start = (self.folder / name).open("rb")
         with start:
             first = start.read(4096)
-        if Path(name).suffix.lower() in (".fa", ".fas", ".fasta", ".fna", ".nex", ".nexus"):
+        if Path(name).suffix.lower() in _SEQUENCES:
             # Sequences may come before the table they belong to, or stand alone.
             return "sequences" if has_table else "table"
         words = set(re.split(r"[^a-z]+", first.split(b"\n")[0].decode("utf-8", "replace").lower()))
@@ -185,7 +194,7 @@ class Session:
             return "table"
         tables = [other for other, use in self.files.items() if use == "table"]
         other = tables[0]
-        if Path(other).suffix.lower() in (".fa", ".fas", ".fasta", ".fna", ".nex", ".nexus"):
+        if Path(other).suffix.lower() in _SEQUENCES:
             self.files[other] = "sequences"
             return "table"
         return "unused"
@@ -215,19 +224,37 @@ class Session:
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the columns of the table with the kinds that are guessed or asked for."""
         from outtrees.records import read_records
+        from outtrees.records.column import MISSING
+        from outtrees.records.places import find_places
 
-        table = self._of("table")
-        if table is None:
-            raise ValueError("drop a table first: CSV, TSV, Excel, FASTA or NEXUS")
+        table = self._table()
+        options = _options(asked)
+        reading = _reading(options)
+        names, kinds = self._names(table, reading), self._kinds(table, asked)
         records = read_records(
             table,
             id=_text(asked.get("id")),
-            kinds=_kinds(asked),
+            kinds=kinds,
             sequences=self._of("sequences"),
             unsequenced="missing",
             extra_sequences="ignore",
+            tracks=("no-tracks", "") not in options,
+            day_first=next((n == "day-first" for n, _ in options if n.endswith("-first")), None),
+            missing=(*MISSING, *(value for name, value in options if name == "na")),
             max_bytes=self.max_bytes,
+            **reading,
         )
+        # The kind of a place is chosen for the columns that it is made of.
+        together = [name for name, kind in kinds.items() if kind == "place"]
+        found = find_places(names)
+
+        def parts(column: Any) -> list[str]:
+            if column.kind != "place" or column.name in names:
+                return []
+            named = found.get(column.name, ())
+            free = not set(named) & set(kinds) or set(named) <= set(together)
+            return list(named) if named and free else together
+
         rows: list[dict[str, Any]] = [
             {
                 "name": name,
@@ -239,10 +266,34 @@ class Session:
         ]
         rows += [
             {"name": c.name, "kind": c.kind, "why": c.reason, "values": c.summary,
-             "missing": c.n_missing}
+             "missing": c.n_missing, "parts": parts(c)}
             for c in records.columns
         ]  # fmt: skip
         return {"records": len(records), "columns": rows, "notes": list(records.notes)}
+
+    def _table(self) -> Path:
+        table = self._of("table")
+        if table is None:
+            raise ValueError("drop a table first: CSV, TSV, Excel, FASTA or NEXUS")
+        return table
+
+    def _names(self, table: Path, reading: Mapping[str, Any]) -> list[str]:
+        """Return the names of the columns as the file has them, none of a file of sequences."""
+        from outtrees.errors import RecordsError
+        from outtrees.records.reading import read_text
+
+        try:
+            return list(read_text(table, max_bytes=self.max_bytes, **reading).names)
+        except RecordsError:
+            return []  # whoever reads the records says why
+
+    def _kinds(self, table: Path, asked: Mapping[str, Any]) -> dict[str, str]:
+        """Return the kinds that were asked for, without those of a file that was taken away."""
+        kinds = _kinds(asked)
+        names = self._names(table, _reading(_options(asked)))
+        if self._of("sequences") is not None or not names:
+            return kinds
+        return {name: kind for name, kind in kinds.items() if name in names}
 
     # The run ---------------------------------------------------------------------------------
 
@@ -250,9 +301,8 @@ class Session:
         """Begin `outtrees ancestry` with what was asked for."""
         if self.state()["running"]:
             raise ValueError("a run is under way; cancel it first")
-        table = self._of("table")
-        if table is None:
-            raise ValueError("drop a table first: CSV, TSV, Excel, FASTA or NEXUS")
+        table = self._table()
+        more = [f"--{name}={v}" if v else f"--{name}" for name, v in _options(asked)]
         shutil.rmtree(self.folder / "results", ignore_errors=True)
         arguments = ["ancestry", table.name, "--out=results", "--seed=0"]
         arguments += ["--unsequenced=missing", "--extra-sequences=ignore"]
@@ -263,10 +313,12 @@ class Session:
         ]
         if _text(asked.get("id")):
             arguments.append(f"--id={asked['id']}")
-        arguments += [f"--kind={name}={kind}" for name, kind in _kinds(asked).items()]
+        kinds = self._kinds(table, asked)
+        arguments += [f"--kind={name}={kind}" for name, kind in kinds.items()]
         for name in ("disease", "waiting_mean", "waiting_sd"):
             if _text(asked.get(name)):
                 arguments.append(f"--{name.replace('_', '-')}={asked[name]}")
+        arguments += more
         self._log, self._cancelled = [], False
         self._began, self._ended = time.monotonic(), 0.0
         self._run = subprocess.Popen(
@@ -275,7 +327,13 @@ class Session:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+            env={
+                **os.environ,
+                "COLUMNS": "100",
+                "NO_COLOR": "1",
+                "PYTHONUNBUFFERED": "1",
+                APP: "1",
+            },
             start_new_session=True,  # Ctrl-C of the app is not the run's; `cancel` ends it
         )
         threading.Thread(target=self._listen, args=(self._run,), daemon=True).start()
@@ -349,6 +407,47 @@ def _kinds(asked: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(kind) for name, kind in kinds.items() if kind != "id"}
 
 
+def more_options() -> list[dict[str, Any]]:
+    """Return the options of the command that the page lists under "More options".
+
+    A flag has no value; each of its two forms is an option of its own.
+    """
+    from outtrees.cli.ancestry import command as ancestry
+
+    found: list[dict[str, Any]] = []
+    for option in ancestry.params:
+        path = isinstance(option.type, click.Path)
+        if not isinstance(option, click.Option) or option.name in _ELSEWHERE or path:
+            continue
+        choices = list(option.type.choices) if isinstance(option.type, click.Choice) else []
+        for text in (*option.opts, *option.secondary_opts):
+            found.append(
+                {"name": text.removeprefix("--"), "says": option.help or "", "choices": choices,
+                 "flag": option.is_flag, "again": option.multiple}
+            )  # fmt: skip
+    return sorted(found, key=lambda option: str(option["name"]))
+
+
+def _reading(options: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return how files are read, as `read_records` calls it."""
+    found: dict[str, Any] = {n: value for n, value in options if n in ("sheet", "encoding")}
+    return {**found, "quotes": ("no-quotes", "") not in options}
+
+
+def _options(asked: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the options that were chosen besides, each with its value, "" for a flag."""
+    known = {option["name"]: option for option in more_options()}
+    found: list[tuple[str, str]] = []
+    for pair in asked.get("options") or []:
+        if not (isinstance(pair, list) and len(pair) == 2 and pair[0] in known):
+            raise ValueError("an option must be one of those that are listed, with its value")
+        name, value = pair[0], _text(pair[1]) or ""
+        if known[name]["flag"] != (value == ""):
+            raise ValueError(f"{name} needs a value" if value == "" else f"{name} has no value")
+        found.append((name, value))
+    return found
+
+
 # The server --------------------------------------------------------------------------------
 
 
@@ -410,7 +509,7 @@ class Server:
         except ConnectionError:
             return
         except Exception as error:  # in one sentence, as on the command line
-            text = one_line(error).encode("utf-8", "replace")
+            text = one_line(error, chosen).encode("utf-8", "replace")
             answer = Answer(text, "text/plain", {}, HTTPStatus.BAD_REQUEST)
         headers = {
             "Content-Type": f"{answer.kind}; charset=utf-8",
@@ -467,6 +566,10 @@ class Server:
             from outtrees.datasets.diseases import DISEASES
 
             return _json([{"name": row.name, "says": row.sentence} for row in DISEASES])
+        if path == "alive":
+            return _json({})
+        if path == "options":
+            return _json(more_options())
         results = session.state()["results"]
         if path == "results.zip" and results:
             content = await asyncio.to_thread(session.zipped)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,11 +29,21 @@ _SAME = """
     id log_weights max_bytes max_children max_iter method
     min_support missing mutation n_candidates n_draws quotes root roots scheduler sequences
     sharpness stays stickiness strict_dates substitution ties unsequenced until
-    waiting_law waiting_mean waiting_sd disease keep
+    waiting_law waiting_mean waiting_sd disease keep na ignore introduction_column
 """
 OPTIONS = {**_RENAMED, **{name: name.replace("_", "-") for name in _SAME.split()}}
 _OFF = {"day-first": "month-first"}  # others begin with no-
 _LONGEST = 2000
+APP = "OUTTREES_APP"  # the variable by which the app says that a command runs for its page
+# What its page has a place of its own for.
+_ON_THE_PAGE = {
+    "disease": "the disease (step 3)",
+    "waiting_mean": "the mean time from parent to child (step 3)",
+    "waiting_sd": "the standard deviation of that time (step 3)",
+    **dict.fromkeys(("sequences", "contacts", "stays", "distances"), "that file (step 1)"),
+    **dict.fromkeys(("log_weights", "generation_time"), "that file (step 1)"),
+}
+_KINDS = {"introduction_column": "introduction", "ignore": "ignore", "id": "id"}
 
 
 class CommandError(click.ClickException):
@@ -83,7 +94,7 @@ def sound_model(path: Any, model: Any) -> Iterator[None]:
         ) from error
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: BaseException, spell: Callable[[Option], str] | None = None) -> str:
     r"""Return what to print of an error: no line breaks, no control characters.
 
     Examples
@@ -104,24 +115,29 @@ def one_line(error: BaseException) -> str:
         name = "" if error.filename is None else f"{str(error.filename)!r}: "
         return flat(f"{name}{error.strerror}")
     if isinstance(error, MemoryError):
-        return told(message_of(error)) or "the memory is used up; give fewer records"
+        return told(message_of(error), spell) or "the memory is used up; give fewer records"
     if exit_code(error) == 1:
         return flat(
             f"unexpected {type(error).__name__}: {error}; this is a fault of the program, --debug "
             "shows where"
         )
-    return told(message_of(error)) or f"unexpected {type(error).__name__}; --debug shows where"
+    text = told(message_of(error), spell)
+    return text or f"unexpected {type(error).__name__}; --debug shows where"
 
 
-def told(text: str) -> str:
+def told(text: str, spell: Callable[[Option], str] | None = None) -> str:
     """Return a text of the library on one line, its options as they are typed.
+
+    In a command that the app runs, as they are chosen on its page.
 
     Examples
     --------
     >>> print(told(Message("pass ", Option("id", "case"), " or ", Option("strict_dates", False))))
     pass --id case or --no-strict-dates
     """
-    return flat(text.spelled(typed) if isinstance(text, Message) else text)
+    if spell is None:
+        spell = chosen if os.environ.get(APP) else typed
+    return flat(text.spelled(spell) if isinstance(text, Message) else text)
 
 
 def typed(option: Option) -> str:
@@ -136,18 +152,52 @@ def typed(option: Option) -> str:
     >>> typed(Option("quotes", False)), typed(Option("solver", "em"))
     ('--no-quotes', "solver='em'")
     """
-    if option.name not in OPTIONS or option.value is None:
+    words = _words(option)
+    if not words:
         return str(option)
+    return " ".join(f"--{name}" + ("" if v is None else f" {_word(v)}") for name, v in words)
+
+
+def chosen(option: Option) -> str:
+    """Return an option as the page of `outtrees app` has it.
+
+    Examples
+    --------
+    >>> chosen(Option("kinds", {"day of onset": "date"}))
+    "the kind date for 'day of onset' (step 2)"
+    >>> chosen(Option("keep", ["age", "sex"]))
+    '“keep age”, “keep sex” (More options, step 3)'
+    >>> chosen(Option("disease")), chosen(Option("strict_dates", False))
+    ('the disease (step 3)', '“no-strict-dates” (More options, step 3)')
+    """
+    if option.name in _ON_THE_PAGE:
+        return _ON_THE_PAGE[option.name]
+    if option.name == "kinds" and isinstance(option.value, Mapping):
+        kinds = (f"the kind {kind} for {name!r}" for name, kind in option.value.items())
+        return ", ".join(kinds) + " (step 2)"
+    if option.name in _KINDS and isinstance(option.value, str):
+        return f"the kind {_KINDS[option.name]} for {option.value!r} (step 2)"
+    words = _words(option)
+    if not words:
+        return str(option)
+    told = ", ".join(f"“{name}" + ("”" if v is None else f" {v}”") for name, v in words)
+    return f"{told} (More options, step 3)"
+
+
+def _words(option: Option) -> list[tuple[str, str | None]]:
+    """Return the names and values of the options of a command; none if no command has it."""
+    if option.name not in OPTIONS or option.value is None:
+        return []
     name, value = OPTIONS[option.name], option.value
     if value is ... or value is True:
-        return f"--{name}"
+        return [(name, None)]
     if value is False:
-        return f"--{_OFF.get(name, f'no-{name}')}"
+        return [(_OFF.get(name, f"no-{name}"), None)]
     if isinstance(value, Mapping):
-        return " ".join(f"--{name} {_word(f'{key}={item}')}" for key, item in value.items())
+        return [(name, f"{key}={item}") for key, item in value.items()]
     if isinstance(value, list | tuple):
-        return " ".join(f"--{name} {_word(str(item))}" for item in value)
-    return f"--{name} {_word(str(value))}"
+        return [(name, str(item)) for item in value]
+    return [(name, str(value))]
 
 
 def _word(text: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from outtrees._common.text import counted, first_ten
 from outtrees.cli.errors import CommandError
 from outtrees.cli.screen import Screen, shortened
+from outtrees.errors import Message, Option
 
 if TYPE_CHECKING:
     from outtrees.records import Column, Records
@@ -134,6 +134,7 @@ def load_records(options: Mapping[str, Any], unique_within: str = "table", **rol
 
 def tell_records(screen: Screen, records: Records) -> None:
     """Print the kinds of the columns and put them into the summary."""
+    from outtrees.records.assembling import INTRODUCTIONS
 
     kinds = Counter([c.kind for c in records.columns] + [role for _, role, _ in records.roles])
     listed = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common())
@@ -142,14 +143,20 @@ def tell_records(screen: Screen, records: Records) -> None:
         mark = _unknown_mark(column)
         if mark is not None:
             screen.warn(
-                f"column {column.name!r}: {mark:g} is its only negative value; if it means "
-                f"unknown, pass --na {mark:g}"
+                Message(
+                    f"column {column.name!r}: {mark:g} is its only negative value; if it means "
+                    "unknown, pass ",
+                    Option("na", f"{mark:g}"),
+                )
             )
         for word in column.levels or () if column.kind in ("categorical", "label") else ():
             if word.lower() in _UNKNOWN_WORDS:
                 screen.warn(
-                    f"column {column.name!r}: {word!r} counts as a value like others; if it means "
-                    f"that nothing is known, pass --na {shlex.quote(word)}"
+                    Message(
+                        f"column {column.name!r}: {word!r} counts as a value like others; if it "
+                        "means that nothing is known, pass ",
+                        Option("na", word),
+                    )
                 )
         if column.kind == "sequence" and column.n_missing:
             screen.say(
@@ -157,15 +164,24 @@ def tell_records(screen: Screen, records: Records) -> None:
                 f"{column.name!r} count as unread there"
             )
     for name, role, reason in records.roles:
-        if role == "ignored" and "--introduction-column" in reason:
+        if role == "ignored" and reason == INTRODUCTIONS:
             screen.warn(
-                f"column {name!r} is not used; if yes in it means that a record was brought in "
-                f"from elsewhere, pass --introduction-column {name!r}"
+                Message(
+                    f"column {name!r} is not used; if yes in it means that a record was brought in "
+                    "from elsewhere, pass ",
+                    Option("introduction_column", name),
+                )
             )
     for name, date in _rising(records):
         screen.warn(
-            f"column {name!r} rises with {date!r}; if it numbers the records or is another date, "
-            f"pass --ignore {name!r} (or --until {name!r}, if records ended then)"
+            Message(
+                f"column {name!r} rises with {date!r}; if it numbers the records or is another "
+                "date, pass ",
+                Option("ignore", name),
+                " (or ",
+                Option("until", name),
+                ", if records ended then)",
+            )
         )
     screen.summary["records"] = len(records)
     screen.summary["columns"] = [

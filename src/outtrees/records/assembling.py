@@ -27,11 +27,8 @@ from outtrees.records.sequences import check_unique
 from outtrees.records.table import Table
 from outtrees.records.tracks import find_tracks
 
-_IDENTITIES = "holds identities; if these are known parents: kind parent (--parent-column)"
-_INTRODUCTIONS = (
-    "says yes or no; if yes means brought in from elsewhere: kind introduction "
-    "(--introduction-column)"
-)
+_IDENTITIES = "holds identities; if these are known parents: kind parent"
+INTRODUCTIONS = "says yes or no; if yes means brought in from elsewhere: kind introduction"
 _RESULT = "found by outtrees, not observed"
 _LOG_CHANCE = log(1e-4)  # measurements that all differ by a chance smaller than this are names
 _PARENT_WORDS = {"parent", "mother", "father", "infector", "ancestor", "biter", "advisor"}
@@ -281,7 +278,7 @@ def _kind(
             return "parent", f"called {name}, holds identities"
     kind, reason = infer_kind(name, cells, present)
     if names_introductions(name) and _are_yes_or_no(cells[row] for row in present):
-        return "ignore", _INTRODUCTIONS  # no attribute that a child could have from its parent
+        return "ignore", INTRODUCTIONS  # no attribute that a child could have from its parent
     if kind in KINDS and _holds_identities(name, [cells[row] for row in present], ids):
         return "ignore", _IDENTITIES
     return kind, reason

@@ -1,8 +1,15 @@
 // The page of `outtrees app`. Text from files only ever enters it as text.
 const byId = (id) => document.getElementById(id);
 const KINDS = ["continuous", "categorical", "count", "date", "sequence", "place", "label", "parent", "introduction", "group", "ignore"];
-const asked = { kinds: {}, id: "" };
-let last = null, waiting = 0;
+// What was chosen for each table: kinds of columns, the column of identities, and more options.
+const choices = new Map();
+let last = null, waiting = 0, known = [];
+const tableName = () => last?.files.find((file) => file.use === "table")?.name;
+function asked() {
+  const name = tableName();
+  if (!choices.has(name)) choices.set(name, { kinds: {}, id: "", options: [] });
+  return choices.get(name);
+}
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -20,7 +27,9 @@ async function ask(method, path, body) {
   try {
     answer = await fetch(path, { method, body });
   } catch {
-    throw new Error("The app has stopped. Start it again to go on.");
+    end("The program has ended, and its files are gone: nothing on this page can be run or downloaded any more, but a report "
+      + "that is shown below can still be read. Start the program again to go on.");
+    throw new Error(byId("message").textContent);
   }
   if (answer.ok) return answer.json();
   const why = await answer.text();
@@ -28,7 +37,25 @@ async function ask(method, path, body) {
 }
 const post = (path, content = {}) => ask("POST", path, JSON.stringify(content));
 
+// No program behind the page any more: say so, and let nothing be clicked in vain.
+let ended = false;
+function end(why) {
+  ended = true;
+  clearTimeout(waiting);
+  byId("message").hidden = false;
+  byId("message").textContent = why;
+  byId("progress").textContent = "";
+  for (const control of document.querySelectorAll("button, select, input")) control.disabled = true;
+  for (const link of document.querySelectorAll("a[href]")) {
+    link.removeAttribute("href");
+    link.setAttribute("aria-disabled", "true");
+  }
+  drop.classList.add("ended");
+  window.scrollTo(0, 0);
+}
+
 function tell(error) {
+  if (ended) return;
   byId("message").hidden = !error;
   byId("message").textContent = error ? error.message : "";
 }
@@ -46,8 +73,6 @@ async function take(files) {
   await attempt(async () => {
     for (const file of files) show(await ask("PUT", `files/${encodeURIComponent(file.name)}`, file));
   });
-  asked.kinds = {};
-  asked.id = "";
   await look();
 }
 
@@ -55,16 +80,22 @@ async function look() {
   const hasTable = last && last.files.some((file) => file.use === "table");
   byId("columns-card").hidden = byId("run-card").hidden = !hasTable;
   if (!hasTable) return;
-  const found = await attempt(() => post("look", asked));
+  drawOptions();
+  const mine = asked(), found = await attempt(() => post("look", mine));
   byId("run").disabled = !found;
   if (!found) return byId("columns").replaceChildren();
   byId("columns-note").textContent = [`${found.records} records.`, ...found.notes, "Change a kind that was guessed wrong."].join(" ");
-  byId("columns").replaceChildren(...found.columns.map((column) => {
+  // A column that is asked to be left out may no longer be among those found.
+  const gone = Object.keys(mine.kinds).filter((name) => mine.kinds[name] === "ignore" && !found.columns.some((c) => c.name === name));
+  const rows = [...found.columns, ...gone.map((name) => ({ name, kind: "ignore", why: "asked for", values: "" }))];
+  byId("columns").replaceChildren(...rows.map((column) => {
     const select = make("select", { "aria-label": `Kind of ${column.name}`, onchange: () => {
-      if (select.value === "id") asked.id = column.name;
-      else {
-        if (asked.id === column.name) asked.id = "";
-        asked.kinds[column.name] = select.value;
+      if (select.value === "id") {
+        mine.id = column.name;
+        delete mine.kinds[column.name];
+      } else {
+        if (mine.id === column.name) mine.id = "";
+        for (const name of column.parts?.length ? column.parts : [column.name]) mine.kinds[name] = select.value;
       }
       look();
     } }, ...["id", ...KINDS].map((kind) => make("option", { value: kind, selected: kind === column.kind ? "" : null }, kind)));
@@ -72,6 +103,35 @@ async function look() {
       make("td", {}, make("bdi", {}, column.values), column.missing ? ` (${column.missing} empty)` : ""), make("td", { class: "quiet" }, column.why));
   }));
 }
+
+// More options: those of the command, each with what it says and its values.
+function drawOptions() {
+  const mine = asked(), name = byId("option-name"), option = known.find((o) => o.name === name.value);
+  byId("option-note").textContent = option?.says ?? "";
+  const value = byId("option-value"), choice = byId("option-choice");
+  value.hidden = !option || option.flag || option.choices.length > 0;
+  choice.hidden = !option?.choices.length;
+  if (option && choice.dataset.of !== option.name) {
+    choice.dataset.of = option.name;
+    choice.replaceChildren(...option.choices.map((text) => make("option", { value: text }, text)));
+  }
+  byId("option-add").disabled = !option;
+  byId("options").replaceChildren(...mine.options.map((pair) => make("li", { class: "chip" }, make("bdi", {}, pair.join(" ").trim()),
+    make("button", { type: "button", "aria-label": `Remove ${pair.join(" ").trim()}`, onclick: () => {
+      mine.options = mine.options.filter((other) => other !== pair);
+      look();
+    } }, "✕"))));
+}
+byId("option-name").addEventListener("change", drawOptions);
+byId("option-add").addEventListener("click", () => {
+  const mine = asked(), option = known.find((o) => o.name === byId("option-name").value);
+  if (!option) return;
+  const value = option.flag ? "" : option.choices.length ? byId("option-choice").value : byId("option-value").value.trim();
+  if (!option.flag && !value) return byId("option-value").focus();
+  mine.options = [...mine.options.filter(([name, other]) => name !== option.name || (option.again && other !== value)), [option.name, value]];
+  byId("option-value").value = "";
+  look();
+});
 
 function show(state) {
   last = state;
@@ -116,15 +176,19 @@ for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop
 // A file that misses the field must not replace the page.
 for (const kind of ["dragover", "drop"]) window.addEventListener(kind, (event) => event.preventDefault());
 drop.addEventListener("drop", (event) => take(event.dataTransfer.files));
-byId("choose").addEventListener("change", (event) => take([...event.target.files]).then(() => (event.target.value = "")));
+byId("choose").addEventListener("change", (event) => {
+  const files = [...event.target.files];
+  event.target.value = ""; // the same file may be chosen again
+  take(files);
+});
 byId("run").addEventListener("click", () => attempt(async () => {
   byId("report").removeAttribute("src");
-  show(await post("run", { ...asked, disease: byId("disease").value, waiting_mean: byId("waiting-mean").value, waiting_sd: byId("waiting-sd").value }));
+  show(await post("run", { ...asked(), disease: byId("disease").value, waiting_mean: byId("waiting-mean").value, waiting_sd: byId("waiting-sd").value }));
 }));
 byId("cancel").addEventListener("click", () => attempt(async () => show(await post("cancel"))));
 byId("stop").addEventListener("click", () => attempt(async () => {
   await post("stop");
-  document.body.replaceChildren(make("p", { class: "lead" }, "The app has stopped, and its files are gone. You can close this page."));
+  end("The app has stopped, and its files are gone: nothing can be downloaded any more. You can close this page.");
 }));
 let sayings = {};
 byId("disease").addEventListener("change", (event) => (byId("disease-note").textContent = sayings[event.target.value] ?? ""));
@@ -133,6 +197,10 @@ attempt(async () => {
     sayings[name] = says;
     byId("disease").append(make("option", { value: name }, name));
   }
+  known = await ask("GET", "options");
+  byId("option-name").append(...known.map(({ name }) => make("option", { value: name }, name)));
   show(await ask("GET", "state"));
   await look();
 });
+// Where Ctrl-C ended the program, nothing else would tell.
+setInterval(() => ended || ask("GET", "alive").catch(() => {}), 2000);

@@ -21,7 +21,7 @@ function byDraws() {
   };
   async function answer(supposed) {
     const lines = d3.range(K).filter((line) => supposed.every(({ kind, child, parent }) => (drawn[line * T + child] === parent) === (kind === "parent")));
-    if (lines.length < data.enough) throw new TooFew(`Of ${many(K)} drawn trees ${many(lines.length)} agree with this, too few to tell what follows. The command draws others. In the folder that holds the results, run`);
+    if (lines.length < data.enough) throw new TooFew(`Of ${many(K)} drawn trees ${many(lines.length)} agree with this, too few to tell what follows. The command draws others. In a terminal, in the folder that holds the results (from the app: where “Download everything” was unpacked), run`);
     const how = `By the ${many(lines.length)} of ${many(K)} drawn trees that agree with it; supports have errors of sampling of up to ${percent(0.5 / Math.sqrt(lines.length))}, or more, since each tree is drawn from the one before it.`;
     return { before: shares(d3.range(K)), after: shares(lines), probability: lines.length / K, how };
   }
@@ -243,7 +243,7 @@ function startWhatIf() {
   }
 
   const tooLarge = () => make("div", {},
-    make("p", {}, "This table is too large to be summed inside a page. In the folder that holds the results, run"), command());
+    make("p", {}, "This table is too large to be summed inside a page. In a terminal, in the folder that holds the results (from the app: where “Download everything” was unpacked), run"), command());
 
   function show(...content) {
     const chips = state.supposed.map((s) => make("span", { class: "chip" }, make("span", {}, ...words(s)),
