@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from outtrees import Ancestry, RecordsError, read_records
+from outtrees._common.threads import one_thread
 from outtrees.ancestry.populations import fit_populations
 from outtrees.errors import RunFolderError
-from outtrees.parallel.units import one_thread
 from population_tables import population_table
 
 

@@ -11,11 +11,11 @@ from sklearn.base import clone
 
 from dask_cluster import cluster
 from outtrees import Ancestry, OutTreeDensity
+from outtrees._common.threads import one_thread
 from outtrees.ancestry.populations import fit_populations
 from outtrees.bayes.stacking import stack_posteriors
 from outtrees.models.conjugate import GaussianPosterior
 from outtrees.parallel import RunFolder, run_units, run_units_into
-from outtrees.parallel.units import one_thread
 from population_tables import population_table
 from unit_work import die, draw, draw_or_wait
 

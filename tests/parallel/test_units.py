@@ -10,10 +10,10 @@ from joblib._parallel_backends import ThreadingBackend
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from outtrees import OutTreesError
+from outtrees._common.threads import one_thread
 from outtrees.errors import RunFolderError
 from outtrees.parallel import RunFolder, run_units, run_units_into, unit_seed
 from outtrees.parallel.folder import open_text
-from outtrees.parallel.units import one_thread
 from unit_work import die, draw, nested
 
 NAMES = [f"unit {i}" for i in range(6)]

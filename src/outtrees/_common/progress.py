@@ -72,17 +72,21 @@ def under_way(what: str, *, steady: bool = False) -> Iterator[None]:
         _watch = None
 
 
-def shows_progress(
+def takes_long(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], R]:
-    """Make a method of an estimator print how long it takes, under the name of its class.
+    """Make a method of an estimator print how long it takes, and work with threads of its own.
+
+    Fits have thousands of small matrix products, in which the linear algebra's threads lose time.
 
     It adds a frame between a method and its caller: `stacklevel` of warnings counts it.
     """
 
     @wraps(method)
     def watched(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
-        with under_way(type(self).__name__):
+        from outtrees._common.threads import own_threads
+
+        with under_way(type(self).__name__), own_threads():
             return method(self, *args, **kwargs)
 
     return cast("Callable[Concatenate[S, P], R]", watched)

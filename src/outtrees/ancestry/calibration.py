@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from outtrees._common.arguments import as_count
-from outtrees._common.progress import shows_progress
+from outtrees._common.progress import takes_long
 from outtrees.ancestry.constraints import known_parents, named
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.limited_children import no_limited_tree
@@ -50,7 +50,7 @@ _CHAINS = 2
 _STEP = 0.5  # the longest step of a log-exponent
 
 
-@shows_progress
+@takes_long
 def calibrate(
     self: Ancestry,
     parents: Mapping[str, str | None],

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.arguments import as_count
-from outtrees._common.progress import note, shows_progress
+from outtrees._common.progress import note, takes_long
 from outtrees._common.random import as_generator
 from outtrees.ancestry import (
     calibration,
@@ -354,7 +354,7 @@ class Ancestry(BaseEstimator):
 
     # Fit -----------------------------------------------------------------------------------
 
-    @shows_progress
+    @takes_long
     def fit(
         self,
         table: Any,
@@ -816,7 +816,7 @@ class Ancestry(BaseEstimator):
         except NoSpanningTreeError as error:
             raise named(error, self.records.ids) from error
 
-    @shows_progress
+    @takes_long
     def column_evidence(self, n_shuffles: int = 3, random_state: Any = None) -> Table:
         """Return what each column says about parents: column, gain, error, alone, outliers, used.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees._common.arguments import as_count
-from outtrees._common.progress import shows_progress
+from outtrees._common.progress import takes_long
 from outtrees.ancestry.constraints import named
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.support import parents_columns, ranked
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 _MIXED = 1.05  # the largest R̂ of chains that agree
 
 
-@shows_progress
+@takes_long
 def limited_parents(
     self: Ancestry,
     max_children: int,

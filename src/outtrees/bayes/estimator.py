@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from outtrees._common.progress import shows_progress
+from outtrees._common.progress import takes_long
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.bayes.evidence import (
@@ -213,7 +213,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name not in ("_tree", "_corrected")}
 
-    @shows_progress
+    @takes_long
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit q over trees and parameters to the records.
 

@@ -219,12 +219,11 @@ def running(command: str, options: Mapping[str, Any], *, ends: bool = True) -> I
 
 @contextmanager
 def _cores(jobs: int | None) -> Iterator[None]:
-    if jobs is None:
-        yield
-        return
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(jobs):
+    from outtrees._common.threads import own_threads
+
+    with threadpool_limits(jobs), own_threads():
         yield
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.edges import EdgeList
 from outtrees._common.order import record_order
-from outtrees._common.progress import shows_progress
+from outtrees._common.progress import takes_long
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
@@ -323,7 +323,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
 
     # Fit -------------------------------------------------------------------------------------
 
-    @shows_progress
+    @takes_long
     def fit(
         self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None
     ) -> Self:

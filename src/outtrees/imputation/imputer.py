@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from outtrees._common.arguments import check_count, check_number
 from outtrees._common.order import record_order
-from outtrees._common.progress import note, shows_progress
+from outtrees._common.progress import note, takes_long
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Message, Option
@@ -182,7 +182,7 @@ class OutTreeImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    @shows_progress
+    @takes_long
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit mutations to the observed cells and find the posterior of the hidden ones.
 

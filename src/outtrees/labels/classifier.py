@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.edges import EdgeList
 from outtrees._common.order import record_order
-from outtrees._common.progress import note, shows_progress
+from outtrees._common.progress import note, takes_long
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
@@ -275,7 +275,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = self._allows_missing()
         return tags
 
-    @shows_progress
+    @takes_long
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the mutation to all records, and find the labels of those that have none.
 

@@ -15,8 +15,9 @@ with U strictly upper (the rates q_ik, i < k, as they were when k left) and P st
 shares p_kj, each row summing to one). U and P are stored in one matrix.
 
 Panels of nodes leave together; what the nodes before them pass on arrives by two
-matrix products, so the cost is BLAS's: 2/3 T³ flops forward, 4/3 T³ backward. What is left to do
-inside a panel is compiled (`outtrees.trees.elimination_kernels`).
+matrix products, so the cost is BLAS's: 2/3 T³ flops forward, 4/3 T³ backward. Products come in
+pairs, one of rows and one of columns, which two threads share. What is left to do inside a panel is
+compiled (`outtrees.trees.elimination_kernels`).
 
 Underflow. A sum or product that falls below the smallest double loses at most δ ≈ 2e-308, and
 a loss in q_ij at any stage is the same as a loss in β_ij. So the pass is exact for weights
@@ -34,14 +35,13 @@ from types import ModuleType
 
 import numpy as np
 
-from outtrees._common.threads import over_rows
+from outtrees._common.threads import Product, multiply, over_rows, own_threads
 from outtrees.trees import elimination_blocks
 from outtrees.trees.elimination_blocks import LIMIT
 from outtrees.trees.probabilities import settled
 from outtrees.trees.weights import Floats, Ints, Weights, anchored_order
 
-# Nodes leave in panels of so many: what happens inside is compiled, the rest is matrix products. A
-# multiple of 32: BLAS divides such rows evenly between two threads, the better the more they are.
+# Nodes leave in panels of so many: what happens inside is compiled, the rest is matrix products.
 _PANEL, _LARGE_PANEL, _LARGE = 64, 96, 1500
 # A group of up to so many panels takes from all before it in two large products, and its panels
 # then from each other. More panels are divided into four groups, and these in the same way.
@@ -141,15 +141,17 @@ class Elimination:
         direct = np.exp(self.weights.log_beta[:, 0] - self.log_scale)
         direct[0] = 0.0
         hits = np.diag(direct)
-        for panel in self.panels:  # descending
-            rows = slice(panel.lo, panel.hi)
-            hits[rows] += self.factors[rows, panel.hi :] @ hits[panel.hi :]
-            hits[rows] = panel.inv_su @ hits[rows]
-        hits[0] = 0.0
-        for panel in reversed(self.panels):
-            rows = slice(panel.lo, panel.hi)
-            hits[rows] += self.factors[rows, : panel.lo] @ hits[: panel.lo]
-            hits[rows] = panel.inv_ip @ hits[rows]
+        q = self.factors
+        with own_threads() as threads:
+            for panel in self.panels:  # descending
+                lo, hi = panel.lo, panel.hi
+                multiply(threads, Product(q[lo:hi, hi:], hits[hi:], hits[lo:hi], added=True))
+                hits[lo:hi] = panel.inv_su @ hits[lo:hi]
+            hits[0] = 0.0
+            for panel in reversed(self.panels):
+                lo, hi = panel.lo, panel.hi
+                multiply(threads, Product(q[lo:hi, :lo], hits[:lo], hits[lo:hi], added=True))
+                hits[lo:hi] = panel.inv_ip @ hits[lo:hi]
         return hits
 
 
@@ -182,10 +184,11 @@ def eliminate(weights: Weights, anchor: int) -> Elimination | None:
     rho = np.exp(log_rho - root_shift)[order]
 
     s = np.ones(n)
-    panels = _factorise(factors, s)
-    if panels is None:
-        return None
-    solved = _solve(factors, panels, rho)
+    with own_threads() as threads:
+        panels = _factorise(factors, s, threads)
+        if panels is None:
+            return None
+        solved = _solve(factors, panels, rho)
     if solved is None:
         return None
     x, y, time, rho_0 = solved
@@ -217,7 +220,7 @@ def _blocks(n: int) -> ModuleType:
     return elimination_blocks
 
 
-def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
+def _factorise(q: Floats, s: Floats, threads: int = 1) -> list[_Panel] | None:
     """Replace q by its factors, last node first; fill the pivots ``s``."""
     blocks, size = _blocks(len(q)), _panel_size(len(q))
     panels: list[_Panel] = []
@@ -228,22 +231,32 @@ def _factorise(q: Floats, s: Floats) -> list[_Panel] | None:
         if not parts:
             return leave_together(lo, hi, end)
         if end > hi:
-            q[lo:hi, :hi] += q[lo:hi, hi:end] @ q[hi:end, :hi]
-            q[:lo, lo:hi] += q[:lo, hi:end] @ q[hi:end, lo:hi]
+            multiply(
+                threads,
+                Product(q[lo:hi, hi:end], q[hi:end, :hi], q[lo:hi, :hi], added=True),
+                Product(q[:lo, hi:end], q[hi:end, lo:hi], q[:lo, lo:hi], added=True),
+            )
         return all(leave(*part, hi) for part in reversed(parts))
 
     def leave_together(lo: int, hi: int, end: int) -> bool:
         m, later = hi - lo, slice(hi, end)
-        rows = _with_product(q[lo:hi, :hi], q[lo:hi, later], q[later, :hi])
-        columns = _with_product(q[:lo, lo:hi], q[:lo, later], q[later, lo:hi])
+        rows, columns = q[lo:hi, :hi].copy(), q[:lo, lo:hi].copy()
+        multiply(
+            threads,
+            Product(q[lo:hi, later], q[later, :hi], rows, added=True),
+            Product(q[:lo, later], q[later, lo:hi], columns, added=True),
+        )
         q[lo:hi, lo:hi] = rows[:, lo:]
         beyond = rows[:, :lo].sum(axis=1)
         su, ip = np.empty((2, m + 1, m + 1))
         panel = _Panel(lo, hi, beyond, su, ip)
         if blocks.factor_block(q, lo, hi, beyond, s[lo:hi], su, ip) > LIMIT:
             return False
-        np.matmul(panel.inv_su, rows[:, :lo], out=q[lo:hi, :lo])
-        np.matmul(columns, panel.inv_ip, out=q[:lo, lo:hi])
+        multiply(
+            threads,
+            Product(panel.inv_su, rows[:, :lo], q[lo:hi, :lo]),
+            Product(columns, panel.inv_ip, q[:lo, lo:hi]),
+        )
         panels.append(panel)
         return True
 
@@ -261,15 +274,6 @@ def _parts(lo: int, hi: int, size: int) -> list[tuple[int, int]]:
         return []
     width = size if panels <= _PANELS_IN_GROUP else -(-panels // _GROUPS) * size
     return [(at, min(at + width, hi)) for at in range(lo, hi, width)]
-
-
-def _with_product(values: Floats, left: Floats, right: Floats) -> Floats:
-    """Return values + left @ right in an array of its own."""
-    if left.shape[1] == 0:
-        return values.copy()
-    product: Floats = left @ right
-    product += values
-    return product
 
 
 def _solve(
@@ -333,10 +337,16 @@ def _derivatives(e: Elimination, room: Floats | None = None) -> Floats:
             return
         P, U = q[lo:hi, :lo], q[:lo, lo:hi]
         if 0 < first < lo:
-            M[:first, lo:hi] += M[:first, first:lo] @ P[:, first:].T
-            M[lo:hi, :first] += U[first:].T @ M[first:lo, :first]
-        np.matmul(M[first:lo, :lo], P.T, out=M[first:lo, lo:hi])
-        np.matmul(U.T, M[:lo, first:lo], out=M[lo:hi, first:lo])
+            multiply(
+                threads,
+                Product(M[:first, first:lo], P[:, first:].T, M[:first, lo:hi], added=True),
+                Product(U[first:].T, M[first:lo, :first], M[lo:hi, :first], added=True),
+            )
+        multiply(
+            threads,
+            Product(M[first:lo, :lo], P.T, M[first:lo, lo:hi]),
+            Product(U.T, M[:lo, first:lo], M[lo:hi, first:lo]),
+        )
         for part in parts:
             fill(*part, lo)
 
@@ -345,13 +355,19 @@ def _derivatives(e: Elimination, room: Floats | None = None) -> Floats:
         P, U = q[lo:hi, :lo], q[:lo, lo:hi]
         into = np.empty((lo, m + 1))  # M_RR P_KRᵀ, and x beside it
         flow = np.empty((m + 1, lo))  # U_RKᵀ M_RR, and ones below it, which the constants meet
-        np.matmul(M[first:lo, :lo], P.T, out=into[first:, :m])
-        np.matmul(U.T, M[:lo, first:lo], out=flow[:m, first:])
+        multiply(
+            threads,
+            Product(M[first:lo, :lo], P.T, into[first:, :m]),
+            Product(U.T, M[:lo, first:lo], flow[:m, first:]),
+        )
         if first > 0:
-            np.matmul(M[:first, first:lo], P[:, first:].T, out=into[:first, :m])
-            np.matmul(U[first:].T, M[first:lo, :first], out=flow[:m, :first])
-            into[:first, :m] += M[:first, lo:hi]
-            flow[:m, :first] += M[lo:hi, :first]
+            into[:first, :m] = M[:first, lo:hi]
+            flow[:m, :first] = M[lo:hi, :first]
+            multiply(
+                threads,
+                Product(M[:first, first:lo], P[:, first:].T, into[:first, :m], added=True),
+                Product(U[first:].T, M[first:lo, :first], flow[:m, :first], added=True),
+            )
         into[:, m], flow[m] = e.x[:lo], 1.0
         panel.padded_ip[:m, m] = shared_y = panel.inv_ip @ e.y[lo:hi]
         flow_P = U.T @ into[:, :m]
@@ -359,9 +375,13 @@ def _derivatives(e: Elimination, room: Floats | None = None) -> Floats:
         U_M += (e.x[:lo] @ U)[:, None] * shared_y
         block, c = blocks.derive_block(q, lo, hi, e.x, e.y, e.s, flow_P, U_M, panel.beyond)
         panel.padded_su[m, :m] = c @ panel.inv_su
-        np.matmul(into, panel.padded_ip[:m].T, out=M[:lo, lo:hi])
-        np.matmul(panel.padded_su[:, :m].T, flow, out=M[lo:hi, :lo])
+        multiply(
+            threads,
+            Product(into, panel.padded_ip[:m].T, M[:lo, lo:hi]),
+            Product(panel.padded_su[:, :m].T, flow, M[lo:hi, :lo]),
+        )
         M[lo:hi, lo:hi] = block
 
-    fill(0, n, 0)
+    with own_threads() as threads:
+        fill(0, n, 0)
     return M
