@@ -2,9 +2,9 @@
 
 Run: python benchmarks/engine.py [--quick] [--threads 1]
 
-Processor time with one BLAS thread, time on the clock with two; the shortest of several turns. A
-machine that does other things at the same time spoils the column of two threads: a product waits
-for both cores once, a sum over trees at each of some hundred products.
+Processor time with one BLAS thread, time on the clock with two; the shortest of several turns.
+Before each turn all threads rest for a moment: those of BLAS turn in a circle for some milliseconds
+after a product, and would keep a core from the next task.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from outtrees import Ancestry, OutTreeDistribution, read_records
 from outtrees.trees import elimination, extended
 from outtrees.trees.weights import check
 
+_REST = 0.05  # seconds until threads of BLAS go to sleep
+
 
 def fastest(*tasks, repeats=5, clock=time.process_time):
     """Return the shortest time of each task; they take turns, so that noise hits all alike."""
@@ -35,6 +37,7 @@ def fastest(*tasks, repeats=5, clock=time.process_time):
     for _ in range(repeats):
         for i, task in enumerate(tasks):
             gc.collect()
+            time.sleep(_REST)
             start = clock()
             task()
             best[i] = min(best[i], clock() - start)

@@ -78,7 +78,7 @@ class Product(NamedTuple):
     @property
     def work(self) -> int:
         """Return the number of multiplications."""
-        return self.left.size * self.right.shape[1]
+        return int(self.left.size * self.right.shape[1])
 
     def cut(self, share: float) -> tuple[Product, Product]:
         """Return the first ``share`` of the product, and the rest, along its longer side."""

@@ -8,7 +8,7 @@ reading are further members of the mixture that readings are: every answer avera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ from outtrees.ancestry.waits import waiting_means
 from outtrees.candidates.edges import Constraints
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.inference.importance import (
+    WeightedDraws,
     integrate,
     laplace_covariance,
     weighted_quantiles,
@@ -48,7 +49,7 @@ Index = NDArray[np.intp]
 MOST_RECORDS, MOST_EDGES, MOST_PARAMETERS = 300, 50_000, 40
 _DRAWS, _LEAST_DRAWS = 128, 32  # of the first reading; of others in proportion to their weight
 _LEAST_WEIGHT = 0.02  # of readings with draws; others keep their fitted parameters
-_CLIMB = {"maxiter": 100, "ftol": 1e-8}  # to the mode in the coordinates of draws
+_CLIMB = {"maxiter": 100, "ftol": 1e-6}  # to the mode in the coordinates of draws
 # Draws from the prior, of all parameters and of each column's, the best of which are climbed from;
 # and how often this is done again from a better mode.
 _TRIED, _AGAIN = 12, 2
@@ -96,7 +97,7 @@ def integrated(
     spread = 0.0 if fit.siblings > _UNTAUGHT else _spread_of_waits(fit)
     found = []
     say("posterior of the parameters")
-    places: Places | None = None  # of the best reading: tried in the others, which are like it
+    places: list[Place] = []  # of the best reading: tried in the others, which are like it
     for reading in fit.readings:
         start = opened(reading.lineage, spread)
         if reading.weight < _LEAST_WEIGHT or not len(problem.params_of(start, 0.0)):
@@ -200,11 +201,17 @@ class Mode(NamedTuple):
     value: float
 
 
-class Places(NamedTuple):
-    """Where the density of a reading is high."""
+class Place(NamedTuple):
+    """Where the density of a reading is high: a mode, or a shelf beside one."""
 
-    modes: list[Array]  # (P,) each
-    shelves: list[tuple[int, float]]  # a parameter, and the side of the best mode
+    mode: Mode
+    covariance: Array  # (P, P), of draws about it
+    held: int | None  # the parameter that is held on a shelf
+
+    @property
+    def weight(self) -> float:
+        """The log-evidence, but for a constant, as far as second derivatives tell it."""
+        return self.mode.value + 0.5 * float(np.linalg.slogdet(self.covariance)[1])
 
 
 def modes_of(target: Target, reading: Reading, seed: int) -> list[Array]:
@@ -237,20 +244,17 @@ def modes_of(target: Target, reading: Reading, seed: int) -> list[Array]:
 
 
 def _shelves(
-    target: Target, mode: Mode, covariance: Array, sides: Sequence[tuple[int, float]] | None
-) -> dict[tuple[int, float], Mode]:
+    target: Target, mode: Mode, covariance: Array, of: Collection[int] | None
+) -> dict[int, list[Mode]]:
     """Return places beside a mode where the density is far higher than second derivatives say.
 
-    A share that is kept has one where it nears its end: the cells no longer tell it, and only the
-    prior falls off. They are looked for on these sides, if given, else on both of each parameter.
+    For each parameter, or each of those given, on whose sides some are. A share that is kept has
+    one where it nears its end: the cells no longer tell it, and only the prior falls off.
     """
-    found = {}
+    found: dict[int, list[Mode]] = {}
     spreads = np.sqrt(np.diag(covariance))
-    if sides is None:
-        sides = [
-            (int(i), sign) for i, sign in product(np.flatnonzero(spreads < _NARROW), (-1.0, 1.0))
-        ]
-    for i, sign in sides:
+    narrow = [i for i in np.flatnonzero(spreads < _NARROW).tolist() if of is None or i in of]
+    for i, sign in product(narrow, (-1.0, 1.0)):
         for away in _AWAY:
             normal = 0.5 * away**2
             with_others = covariance[:, i] / spreads[i]
@@ -261,7 +265,7 @@ def _shelves(
                 continue
             beside = _climbed(target, tried[int(np.argmax(values))], np.inf, held=i)
             if mode.value - beside.value < min(_SHELF * normal, _SHELF_NATS):
-                found[i, sign] = beside
+                found.setdefault(i, []).append(beside)
                 break
     return found
 
@@ -279,7 +283,7 @@ def _climbed(target: Target, start: Array, least: float = -np.inf, held: int | N
         target.loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
     )
     if climb.status == 1 and least > -np.inf and -climb.fun > least:  # it was not at its end
-        return _climbed(target, np.asarray(climb.x))
+        return _climbed(target, np.asarray(climb.x), held=held)
     return Mode(np.asarray(climb.x), -float(climb.fun))
 
 
@@ -288,43 +292,88 @@ def with_draws(
     reading: Reading,
     start: Lineage,
     seed: int,
-    near: Places | None = None,
-) -> tuple[Reading, Places]:
+    near: Sequence[Place] = (),
+) -> tuple[Reading, list[Place]]:
     """Return the reading with draws of the parameters of `start`, and the places they are about.
 
-    These are near the given ones. If none are given they are looked for (`modes_of`).
+    These are looked for, unless the ones found in a reading like it serve (`near`).
     """
     target = Target(problem, start)
-    first = target.at_reading(reading)
-    if near is not None and any(len(at) != len(first) for at in near.modes):
-        near = None  # of other parameters
-    starts = modes_of(target, reading, seed) if near is None else [first, *near.modes]
+    n_draws = max(_LEAST_DRAWS, round(_DRAWS * reading.weight))
+
+    def drawn() -> WeightedDraws:
+        first, *others = [(place.mode.at, place.covariance) for place in places]
+        return integrate(target.log_density, *first, n_draws, seed, others)
+
+    if near and len(near[0].mode.at) == len(target.priors):
+        places = _moved(target, target.at_reading(reading), near)
+        draws = drawn()
+        if not draws.trusted:
+            modes = [place.mode.at for place in places if place.held is None]
+            places = _found(target, modes, [place.held for place in near if place.held is not None])
+            draws = drawn()
+    else:
+        places = _found(target, modes_of(target, reading, seed))
+        draws = drawn()
+    params = np.array([target.params_at(row) for row in draws.params])
+    return replace(reading, draws=replace(draws, params=params), drawn=start), places
+
+
+def _found(
+    target: Target, starts: Sequence[Array], ledges: Collection[int] | None = None
+) -> list[Place]:
+    """Return the places where the density of a reading is high, the heaviest first.
+
+    Modes above these starts, and shelves: of these parameters if they are given, else of all.
+    """
     modes = [_climbed(target, starts[0])]
     modes += [_climbed(target, at, modes[0].value - _HOPELESS) for at in starts[1:]]
     modes.sort(key=lambda mode: -mode.value)
-    places = Places([mode.at for mode in modes], [])
-    kept: list[tuple[float, Array, Array]] = []
-    for mode in modes:
-        off = [(mode.at - at, covariance) for _, at, covariance in kept]
-        if any(d @ np.linalg.solve(covariance, d) < _SAME_MODE**2 for d, covariance in off):
-            continue
+    waiting: list[tuple[Mode, int | None]] = [(mode, None) for mode in modes]
+    places: list[Place] = []
+    for mode, held in waiting:
         # Second derivatives cannot make up for so much.
-        if len(kept) == _MOST_MODES or mode.value < modes[0].value - _HOPELESS:
-            break
+        hopeless = mode.value < modes[0].value - _HOPELESS
+        if hopeless or len(places) == _MOST_MODES or _is_among(mode.at, places):
+            continue
+        places.append(_place(target, mode, held))
+        if len(places) == 1:
+            shelves = _shelves(target, mode, places[0].covariance, ledges)
+            waiting += [(beside, i) for i, found in shelves.items() for beside in found]
+    return _heaviest(places)
+
+
+def _moved(target: Target, first: Array, near: Sequence[Place]) -> list[Place]:
+    """Return places like the given ones in another reading, as wide; the heaviest first."""
+    places: list[Place] = []
+    best = -np.inf
+    own = near[0]._replace(mode=Mode(first, -np.inf), held=None)
+    for place in (own, *near):
+        mode = _climbed(target, place.mode.at, best - _HOPELESS, place.held)
+        best = max(best, mode.value)
+        if not _is_among(mode.at, places):
+            places.append(_place(target, mode, place.held, place.covariance))
+    return _heaviest(places)
+
+
+def _place(target: Target, mode: Mode, held: int | None, covariance: Array | None = None) -> Place:
+    """Return the place of draws about a mode, as wide as the density is there unless it is said."""
+    if covariance is None:
         covariance = laplace_covariance(target.with_slopes, mode.at, widest=1.0)
         covariance = widened(target.log_density, mode.at, covariance, widest=1.2)
-        weight = mode.value + 0.5 * float(np.linalg.slogdet(covariance)[1])
-        kept.append((weight, mode.at, covariance))
-        if len(kept) == 1:
-            shelves = _shelves(target, mode, covariance, None if near is None else near.shelves)
-            places.shelves.extend(shelves)
-            modes += shelves.values()
-    kept.sort(key=lambda found: -found[0])
-    about = [(mode, own) for weight, mode, own in kept if weight > kept[0][0] - _FAR_BEHIND]
-    n_draws = max(_LEAST_DRAWS, round(_DRAWS * reading.weight))
-    draws = integrate(target.log_density, *about[0], n_draws, seed, about[1:])
-    params = np.array([target.params_at(row) for row in draws.params])
-    return replace(reading, draws=replace(draws, params=params), drawn=start), places
+    return Place(mode, covariance, held)
+
+
+def _is_among(at: Array, places: Sequence[Place]) -> bool:
+    """Return whether draws about one of these places come here."""
+    off = [(at - place.mode.at, place.covariance) for place in places]
+    return any(d @ np.linalg.solve(covariance, d) < _SAME_MODE**2 for d, covariance in off)
+
+
+def _heaviest(places: Sequence[Place]) -> list[Place]:
+    """Return those that count beside the heaviest place, which is the first."""
+    ordered = sorted(places, key=lambda place: -place.weight)
+    return [place for place in ordered if place.weight > ordered[0].weight - _FAR_BEHIND]
 
 
 def opened(lineage: Lineage, spread: float) -> Lineage:

@@ -154,6 +154,10 @@ class Drift(CellKernel):
         Correlations are partial ones, given the coordinates before, as logits of (1 + ρ)/2; each
         before the spread of its coordinate.
         """
+        return self._params
+
+    @cached_property
+    def _params(self) -> Array:  # asked for a dozen times at each point of a climb
         square = self.cov / np.outer(self.unit, self.unit) - np.diag(self.finest**2)
         spreads = np.sqrt(np.maximum(np.diag(square), 1e-12))
         values, vectors = np.linalg.eigh(square / np.outer(spreads, spreads))
@@ -169,7 +173,9 @@ class Drift(CellKernel):
             parts.append(self.mean_step / self.unit)
         if self.clock:
             parts.append(np.array([np.log(self.rate)]))
-        return np.concatenate(parts)
+        params = np.concatenate(parts)
+        params.setflags(write=False)
+        return params
 
     def with_params(self, params: Array) -> Self:
         """Return the walk with these parameters."""

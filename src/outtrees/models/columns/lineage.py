@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple, Self
 
@@ -223,7 +224,7 @@ class Lineage:
             sorted({*self.contrasted, *(c for c in self.used if self.kernels[c].relative)})
         )
 
-    @property
+    @cached_property
     def used(self) -> tuple[int, ...]:
         """The columns that take part."""
         if self.outlier_shares is None:
