@@ -119,6 +119,13 @@ def test_embedded_numbers_are_those_given():
     assert page_data(extreme)["logDensity"][0] == "-inf"
 
 
+def test_every_field_of_the_data_is_documented():
+    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    section = text.split("## The data in the page")[1].split("## ")[0]
+    named = set(re.findall(r"`(\w+)`", section))
+    assert set(page_data(small())) <= named
+
+
 def test_many_candidates_are_cut_but_never_those_of_the_trees():
     T = 40
     weights = np.linspace(1, 2, T - 1) / np.linspace(1, 2, T - 1).sum()

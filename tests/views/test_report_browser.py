@@ -557,6 +557,7 @@ def suppose(page, row, button):
 def test_supposing_by_clicks_moves_all_supports_and_goes_back(show, options):
     model, _ = fitted(**options)
     page = show(model.report_data())
+    lead = page["lead"].text
     page["search"].send_keys("c7", Keys.ENTER)
     table = model.parents(0.0)
     rows = [r for r in table.rows() if r[0] == "c7"]
@@ -571,6 +572,11 @@ def test_supposing_by_clicks_moves_all_supports_and_goes_back(show, options):
     tree = page.run("return window.outtrees.state.tree.parents")
     assert tree[ids.index("c7")] == (-1 if second is None else ids.index(second))
     assert "What is supposed had a probability of" in page["what-if"].text
+    # The page's first sentence has the number that the answer has, not the report's.
+    (right,) = re.findall(r"If it is true, ([\d.]+) of", page["what-if"].text)
+    assert f"if what is supposed is true, the consensus tree is expected to name {right} of" in (
+        page["lead"].text
+    )
     granted = "takes the fitted parameters for granted" in page["what-if"].text
     assert granted == (options.get("parameters") == "fitted")
     first = page["what-if-changes"].find_elements(By.CSS_SELECTOR, "tbody tr")[0].text
@@ -591,6 +597,7 @@ def test_supposing_by_clicks_moves_all_supports_and_goes_back(show, options):
     page.until(lambda: len(page.run("return window.outtrees.state.supposed")) == 1)
     page["what-if-back"].click()
     assert not page["what-if"].is_displayed()
+    assert page["lead"].text == lead
     whole = {(r[0], r[1]): r[2] for r in table.rows()}
     for u, v, s in page.run("return window.outtrees.supports()"):
         # Supports of the report have five digits.
@@ -862,6 +869,24 @@ def test_intervals_and_series_are_drawn(show):
     assert "contacts 0.6677 fixed" in words
     assert len(page["estimates"].find_elements(By.CSS_SELECTOR, "figure circle")) == 2
     assert page.complaints() == []
+    # Bars are as long as the numbers say, on an axis whose ends are written.
+    low, high, left, right, middle = page.run(
+        "const bar = document.querySelector('.interval'), at = (name) => bar.querySelector(name);"
+        "const part = at('.whisker').getBoundingClientRect(), point = at('.point');"
+        "const box = bar.getBoundingClientRect(), wide = bar.clientWidth, x = box.left + 1;"
+        "const dot = point.getBoundingClientRect();"
+        "return [Number(at('.from').textContent), Number(at('.to').textContent),"
+        "(part.left - x) / wide, (part.right - x) / wide, (dot.left + dot.width / 2 - x) / wide]"
+    )
+    assert (low, high) == (0, 8)  # it does not end where the interval does
+    shown = [low + part * (high - low) for part in (left, middle, right)]
+    assert shown == pytest.approx([4.0, 5.0, 6.5], abs=0.1)
+    size = {"width": 400, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        assert page.run("return document.documentElement.scrollWidth") <= 400
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert not show(small())["estimates-card"].is_displayed()
 
 
@@ -929,6 +954,58 @@ def test_state_is_in_the_address_and_comes_back(show, outbreak):
         page = show(model.report_data(), odd)
         assert page.later("window.outtrees.ready") is True
         assert page.run("return window.outtrees.state.view") == "tree"
+    assert page.complaints() == []
+
+
+def test_zoom_sorting_and_search_are_in_the_address(show, outbreak):
+    model, _ = outbreak
+    data = model.report_data()
+    page = show(data)
+
+    def again():
+        """The same in another window, by the address alone."""
+        found = show(data, page.run("return location.hash"))
+        found.later("window.outtrees.ready")
+        return found
+
+    def places(page):
+        page.picture("map-canvas")
+        return page.run("return window.outtrees.mapMarks().map((m) => [m.x, m.y])")
+
+    page["view-map"].click()
+    for _ in range(3):
+        page["map-in"].click()
+    hand = ActionChains(page.browser)
+    hand.drag_and_drop_by_offset(page["map-canvas"], 40, 25).perform()
+    before = places(page)
+    assert "zoom=" in page.until(lambda: page.run("return location.hash"))
+    page = again()
+    # The address has nine digits.
+    assert np.abs(np.array(places(page)) - before).max() < 0.1
+    page["map-in"].click()  # and goes on from there
+    assert not np.allclose(places(page), before, atol=1)
+    page["map-fit"].click()
+    page.until(lambda: "zoom=" not in page.run("return location.hash"))
+    page["view-tree"].click()
+    page["zoom-in"].click()
+    page["zoom-in"].click()
+    page.at_rest()
+    spots = "const o = window.outtrees; return [0, 5, 9].map((i) => o.where(i))"
+    before = page.run(spots)
+    page = again()
+    assert np.abs(np.array(page.run(spots)) - before).max() < 0.5
+    page["view-table"].click()
+    heads = page["table-body"].find_elements(By.CLASS_NAME, "sort")
+    next(head for head in heads if head.text == "support").click()
+    page["table-filter"].send_keys("n")
+    rows = "return [...document.querySelectorAll('#table-body tbody tr')].map((r) => r.innerText)"
+    before = page.run(rows)
+    page = again()
+    assert page.run(rows) == before
+    for odd in ("zoom=1+2", "zoom=NaN+0+0&place=x", "zoom=1e9+0+0", "sort=nothing&page=-3"):
+        for view in ("map", "tree", "table"):
+            page = show(data, f"#view={view}&{odd}")
+            assert page.later("window.outtrees.ready") is True
     assert page.complaints() == []
 
 
@@ -1175,17 +1252,63 @@ def test_paper_says_what_is_supposed(show):
     ]
     page.later("window.outtrees.supposeAll(arguments[0]).then(() => 0)", supposed)
     buttons = page["what-if"].find_elements(By.CSS_SELECTOR, "button:not(.pick)")
-    assert any(button.text.startswith("all ") for button in buttons)
+    (unfold,) = [button.text for button in buttons if button.text.startswith("all ")]
     assert all(button.is_displayed() for button in buttons)
+    lines = "return document.querySelectorAll('#what-if-changes tbody tr').length"
+    assert page.run(lines) == 15
     page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
+        # Paper cannot be unfolded: it has all changes.
+        page.until(lambda: page.run(lines) == int(unfold.split()[1]) > 15)
         chips = page["what-if"].find_elements(By.CLASS_NAME, "chip")
         words = ["case 3 did not come from case 1", "case 7 came from case 6"]
         assert [chip.text for chip in chips] == words
+        buttons = page["what-if"].find_elements(By.CSS_SELECTOR, "button:not(.pick)")
         assert not any(button.is_displayed() for button in buttons)
         assert not page["colour"].is_displayed()
     finally:
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    page.until(lambda: page.run(lines) == 15)
+
+
+def test_paper_is_wide_enough_for_every_table(show):
+    names = [f"column {i} of many" for i in range(30)]
+    cells = [f"a rather long cell {i}" for i in range(120)]
+    columns = [ReportColumn(name, "categorical", cells, cells) for name in names]
+    reading = ReportReading("a reading", 0.5, np.arange(-1, 119), np.full(120, 0.5))
+    others = [replace(reading, name=f"reading {i}", parents=np.full(120, -1)) for i in range(7)]
+    page = show(replace(big(120), columns=columns, readings=[reading, *others]))
+    page["view-table"].click()
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    size = {
+        "width": 718,
+        "height": 1000,
+        "deviceScaleFactor": 1,
+        "mobile": False,
+    }  # A4 with margins
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    wide = "return document.documentElement.scrollWidth"
+    cut = (
+        "return [...document.querySelectorAll('.scroll th, .scroll td')].filter((cell) => "
+        "cell.offsetParent && cell.scrollWidth > cell.clientWidth + 1).map((c) => c.innerText)"
+    )
+    try:
+        page.until(lambda: len(page["table-body"].find_elements(By.TAG_NAME, "table")) > 3)
+        head = page.run("return [...document.querySelectorAll('#table-body th')].map("
+                        "(th) => th.innerText)")  # fmt: skip
+        assert set(names) <= set(head)
+        assert head.count("record") == len(page["table-body"].find_elements(By.TAG_NAME, "table"))
+        assert "Records 1 to 50 of 120" in page["table-body"].text
+        assert page.run(wide) <= 718
+        assert page.run(cut) == []
+        page.run("window.outtrees.state.show('readings')")
+        assert page.run(wide) <= 718
+        assert page.run(cut) == []
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    page.run("window.outtrees.state.show('table')")
+    page.until(lambda: len(page["table-body"].find_elements(By.TAG_NAME, "table")) == 1)
 
 
 def test_menus_stay_inside_the_page_of_a_phone(show):

@@ -189,6 +189,10 @@ function startAddress() {
     if (state.threshold > 0) found.set("support", Math.round(100 * state.threshold));
     if (state.others !== "chosen") found.set("others", state.others);
     if (state.view === "timeline") found.set("rows", state.rowsName());
+    const zoom = window.outtrees.view.read();
+    if (state.view === "tree" && zoom) found.set("zoom", zoom);
+    if (state.view === "map") for (const [key, text] of Object.entries(state.readMap())) found.set(key, text);
+    if (state.view === "table") for (const [key, text] of Object.entries(state.readTable())) found.set(key, text);
     for (const [key, text] of Object.entries(state.readFilter())) found.set(`filter-${key}`, text);
     for (const s of state.supposed) found.append(s.kind === "parent" ? "suppose" : "rule-out", JSON.stringify([nameOf(s.child), nameOf(s.parent)]));
     const hash = found.toString();
@@ -229,8 +233,14 @@ function startAddress() {
     }));
     if (supposed.length) await state.supposeAll(supposed);
     const record = found.has("record") ? recordOf(found.get("record")) : -1;
+    const own = Object.fromEntries(found), zoom = found.get("zoom");
+    if (state.view === "map") state.setMap(own);
+    if (state.view === "table") state.setTable(own);
+    // A view that was zoomed is shown as it was; else the record stands in its middle.
+    if (record >= 0) choose(record, !zoom);
+    if (state.view === "tree" && zoom) window.outtrees.view.set(zoom);
     reading = false;
-    if (record >= 0) choose(record, true);
+    write();
   }
   const firstColour = state.colourName;
   events.on("state", write);

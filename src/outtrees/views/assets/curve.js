@@ -67,13 +67,13 @@ function startMap() {
   select.append(...places.map((c, i) => make("option", { value: i }, c.name)));
   select.closest("label").hidden = places.length < 2;
   const canvas = byId("map-canvas");
-  let moved = d3.zoomIdentity;
+  let moved = d3.zoomIdentity, frame = null, wanted = null;
   const zoom = d3.zoom().scaleExtent([1, 400]).clickDistance(4).on("zoom", ({ transform }) => {
     moved = transform;
     // A finger on the whole map scrolls the page; inside an enlarged one it moves the map.
     canvas.style.touchAction = moved.k > 1.01 ? "none" : "pan-y";
     chart.redraw();
-  });
+  }).on("end", () => events.call("state"));
   const hand = d3.select(canvas).call(zoom).on("dblclick.zoom", null);
   byId("map-in").addEventListener("click", () => hand.call(zoom.scaleBy, 1.6));
   byId("map-out").addEventListener("click", () => hand.call(zoom.scaleBy, 1 / 1.6));
@@ -82,7 +82,25 @@ function startMap() {
     const mark = centre && moved.k > 1 && window.outtrees.mapMarks().find((m) => m.record === record);
     if (mark) hand.call(zoom.translateTo, ...moved.invert([mark.x, mark.y]));
   });
-  select.addEventListener("change", () => hand.call(zoom.transform, d3.zoomIdentity) && chart.redraw());
+  select.addEventListener("change", () => {
+    hand.call(zoom.transform, d3.zoomIdentity);
+    chart.redraw();
+    events.call("state");
+  });
+  // Of the address: the place, how far it is enlarged, and what lies in the middle, in units of the map.
+  state.readMap = () => {
+    const found = select.value === "0" ? {} : { place: places[select.value].name };
+    if (wanted) return { ...found, zoom: wanted.join(" ") };
+    if (!frame || moved.k < 1.001) return found;
+    const [x, y] = moved.invert([frame.W / 2, frame.H / 2]);
+    return { ...found, zoom: [moved.k, frame.x + (x - frame.W / 2) / frame.k, frame.y - (y - frame.H / 2) / frame.k].map((v) => +v.toPrecision(9)).join(" ") };
+  };
+  state.setMap = ({ place, zoom: text }) => {
+    const at = places.findIndex((c) => c.name === place), numbers = (text ?? "").split(" ").map(Number);
+    if (at >= 0) select.value = at;
+    if (numbers.length === 3 && numbers.every(Number.isFinite) && numbers[0] >= 1 && numbers[0] <= 400) wanted = numbers;
+    chart.redraw();
+  };
   const chart = makeChart("map", {
     height: (W) => Math.max(280, Math.min(560, 0.75 * W)),
     paint(pen, W, H) {
@@ -92,6 +110,14 @@ function startMap() {
       const room = 34, k = Math.min((W - 2 * room) / (x1 - x0 || 1), (H - 2 * room) / (y1 - y0 || 1));
       const px = (x) => moved.applyX(W / 2 + k * (x - (x0 + x1) / 2)), py = (y) => moved.applyY(H / 2 - k * (y - (y0 + y1) / 2));
       zoom.translateExtent([[0, 0], [W, H]]);
+      frame = { W, H, k, x: (x0 + x1) / 2, y: (y0 + y1) / 2 };
+      if (wanted) {
+        const [far, x, y] = wanted, bx = W / 2 + k * (x - frame.x), by = H / 2 - k * (y - frame.y);
+        wanted = null;
+        moved = d3.zoomIdentity.translate(W / 2 - far * bx, H / 2 - far * by).scale(far);
+        hand.property("__zoom", moved); // as if it had been zoomed so
+        canvas.style.touchAction = far > 1.01 ? "none" : "pan-y";
+      }
       // Records at one place stand in a spiral around it.
       const r = shown.length > 800 ? 2.5 : 5, at = new Array(T), taken = new Map();
       for (const i of shown) {

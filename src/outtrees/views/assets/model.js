@@ -130,6 +130,14 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
+// Before the page is printed, and after.
+const onPaper = () => matchMedia("print").matches;
+function whenOnPaper(change) {
+  matchMedia("print").addEventListener("change", (event) => change(event.matches));
+  addEventListener("beforeprint", () => change(true));
+  addEventListener("afterprint", () => change(false));
+}
+
 const pick = (record, length = 80) =>
   make("button", { class: "pick", type: "button", title: data.ids[record], onclick: () => choose(record, true) },
     make("bdi", {}, cut(data.ids[record], length)));

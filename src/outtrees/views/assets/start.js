@@ -117,7 +117,8 @@ function startTrace() {
   svg.append("text").attr("class", "title").attr("x", left + 8).attr("y", 12).text("penalised log-likelihood");
 }
 
-// Parameters with their intervals, each on its own scale; and quantities over time.
+// Parameters with their intervals, each on an axis of its own that begins at 0 and says where it ends; and
+// quantities over time.
 function startEstimates() {
   const box = byId("estimates"), rows = data.intervals, text = (v) => (typeof v === "number" ? short(v) : String(v));
   byId("estimates-card").hidden = !rows.length && !data.series.length;
@@ -127,11 +128,17 @@ function startEstimates() {
       make("tbody", {}, ...rows.map((row) => {
         const [e, lo, hi] = [row.estimate, row.lower, row.upper].map(number), bar = make("div", { class: "interval", role: "presentation" });
         if (!row.given && [e, lo, hi].every((v) => typeof v === "number") && hi > lo) {
-          const from = Math.min(0, lo), wide = hi - from, part = make("span", { class: "whisker" }), point = make("span", { class: "point" });
-          part.style.left = `${(100 * (lo - from)) / wide}%`;
-          part.style.width = `${(100 * (hi - lo)) / wide}%`;
-          point.style.left = `${(100 * (e - from)) / wide}%`;
-          bar.append(part, point);
+          const scale = d3.scaleLinear([Math.min(0, lo, e), Math.max(0, hi, e)], [0, 100]).nice(4), ends = scale.domain();
+          const part = make("span", { class: "whisker" }), point = make("span", { class: "point" });
+          part.style.left = `${scale(lo)}%`;
+          part.style.width = `${scale(hi) - scale(lo)}%`;
+          point.style.left = `${scale(e)}%`;
+          bar.append(part, point, make("span", { class: "from" }, short(ends[0])), make("span", { class: "to" }, short(ends[1])));
+          if (ends[0] < 0 && ends[1] > 0) {
+            const zero = make("span", { class: "zero", title: "0" });
+            zero.style.left = `${scale(0)}%`;
+            bar.append(zero);
+          }
         }
         return make("tr", {}, make("th", { scope: "row" }, row.name), make("td", { class: "number" }, text(e)),
           make("td", { class: "number" }, row.given ? "given" : typeof lo === "number" && lo === hi ? "fixed" : `${text(lo)} to ${text(hi)}`), make("td", {}, bar));
@@ -140,12 +147,12 @@ function startEstimates() {
   for (const series of data.series) {
     const figure = make("figure", {}), W = Math.max(240, Math.min(box.clientWidth || 560, 640)), H = 190, left = 40, bottom = 30;
     const points = series.points.map((p) => p.map(number)), [low, high] = d3.extent(points, (p) => p[0]);
-    const x = data.calendar ? d3.scaleUtc([new Date(low * 864e5), new Date(high * 864e5)], [left, W - 14]) : d3.scaleLinear([low, high], [left, W - 14]);
+    const x = data.calendar ? d3.scaleUtc([new Date(low * 864e5), new Date(high * 864e5)], [left, W - 26]) : d3.scaleLinear([low, high], [left, W - 26]);
     const y = d3.scaleLinear([0, d3.max(points, (p) => p[3])], [H - bottom, 22]).nice(4), at = (p) => x(data.calendar ? new Date(p[0] * 864e5) : p[0]);
     const svg = d3.select(figure).append("svg").attr("width", W).attr("height", H).attr("role", "img").attr("aria-label", series.name);
     svg.append("g").attr("transform", `translate(0,${H - bottom})`).call(d3.axisBottom(x).ticks(Math.max(2, W / 110)).tickFormat(data.calendar ? d3.utcFormat(high - low > 700 ? "%b %Y" : "%-d %b") : short).tickSizeOuter(0));
     svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(y).ticks(4).tickSizeOuter(0));
-    if (y.domain()[1] > 1) svg.append("line").attr("class", "one").attr("x1", left).attr("x2", W - 14).attr("y1", y(1)).attr("y2", y(1));
+    if (y.domain()[1] > 1) svg.append("line").attr("class", "one").attr("x1", left).attr("x2", W - 26).attr("y1", y(1)).attr("y2", y(1));
     svg.append("path").attr("class", "band").attr("d", d3.area(at, (p) => y(p[2]), (p) => y(p[3]))(points));
     svg.append("path").attr("class", "line").attr("d", d3.line(at, (p) => y(p[1]))(points));
     svg.selectAll("circle").data(points).join("circle").attr("cx", at).attr("cy", (p) => y(p[1])).attr("r", 2.6);

@@ -26,25 +26,41 @@ function startTable() {
   state.tableColumns = () => cells.map((c) => c.name);
   state.tableTexts = texts;
 
-  function draw() {
+  // Paper is too narrow for many columns: parts of the table one below the other, each with the names.
+  const BESIDE = 7;
+  const parts = (paper) => (paper ? d3.range(1, cells.length, BESIDE).map((c) => [0, ...d3.range(c, Math.min(c + BESIDE, cells.length))]) : [d3.range(cells.length)]);
+  whenOnPaper((paper) => draw(paper));
+
+  function draw(paper = onPaper()) {
     if (state.view !== "table") return;
     const rows = state.tableRows(), pages = Math.max(1, Math.ceil(rows.length / PAGE));
     page = Math.min(page, pages - 1);
-    const head = make("tr", {}, ...cells.map((cell, c) => make("th", { scope: "col", class: cell.number ? "number" : null, "aria-sort": sort.column === c ? (sort.up ? "ascending" : "descending") : "none" },
-      make("button", { type: "button", class: "sort", onclick: () => { sort = { column: c, up: sort.column === c ? !sort.up : true }; page = 0; draw(); } },
+    const head = (columns) => make("tr", {}, ...columns.map((c) => [cells[c], c]).map(([cell, c]) => make("th", { scope: "col", class: cell.number ? "number" : null, "aria-sort": sort.column === c ? (sort.up ? "ascending" : "descending") : "none" },
+      make("button", { type: "button", class: "sort", onclick: () => { sort = { column: c, up: sort.column === c ? !sort.up : true }; page = 0; draw(); events.call("state"); } },
         cell.name, sort.column === c ? (sort.up ? " ↑" : " ↓") : ""))));
-    const body = rows.slice(page * PAGE, (page + 1) * PAGE).map((i) =>
-      make("tr", { class: i === state.chosen ? "chosen" : null }, ...cells.map((cell) => make("td", { class: cell.number ? "number" : null }, make("bdi", {}, cell.show(i))))));
-    box.replaceChildren(make("table", { class: "plain" }, make("thead", {}, head), make("tbody", {}, ...body)));
+    const body = (columns) => rows.slice(page * PAGE, (page + 1) * PAGE).map((i) =>
+      make("tr", { class: i === state.chosen ? "chosen" : null }, ...columns.map((c) => cells[c]).map((cell) => make("td", { class: cell.number ? "number" : null }, make("bdi", {}, cell.show(i))))));
+    box.replaceChildren(
+      ...(paper && rows.length > PAGE ? [make("p", { class: "quiet" }, `Records ${many(page * PAGE + 1)} to ${many(Math.min((page + 1) * PAGE, rows.length))} of ${many(rows.length)}; “Records, CSV” has all.`)] : []),
+      ...parts(paper).map((columns) => make("table", { class: "plain" }, make("thead", {}, head(columns)), make("tbody", {}, ...body(columns)))));
     count.textContent = rows.length === T ? `${many(T)} records` : `${many(rows.length)} of ${many(T)} records`;
     byId("table-pages").textContent = `${page + 1} of ${many(pages)}`;
     byId("table-before").disabled = page === 0;
     byId("table-after").disabled = page >= pages - 1;
   }
-  byId("table-before").addEventListener("click", () => { page--; draw(); });
-  byId("table-after").addEventListener("click", () => { page++; draw(); });
-  filter.addEventListener("input", () => { page = 0; draw(); });
-  events.on("choose.table tree.table numbers.table filter.table view.table", draw);
+  byId("table-before").addEventListener("click", () => { page--; draw(); events.call("state"); });
+  byId("table-after").addEventListener("click", () => { page++; draw(); events.call("state"); });
+  filter.addEventListener("input", () => { page = 0; draw(); events.call("state"); });
+  events.on("choose.table tree.table numbers.table filter.table view.table", () => draw());
+  // Of the address.
+  state.readTable = () => ({ ...(sort.column >= 0 && { sort: `${sort.up ? "" : "-"}${cells[sort.column].name}` }), ...(filter.value !== "" && { search: filter.value }), ...(page > 0 && { page: page + 1 }) });
+  state.setTable = ({ sort: by, search, page: at }) => {
+    const column = (name) => cells.findIndex((cell) => cell.name === name);
+    if (by !== undefined) sort = column(by) >= 0 ? { column: column(by), up: true } : { column: column(by.slice(1)), up: !by.startsWith("-") };
+    filter.value = search ?? "";
+    page = Math.max(0, (Number(at) || 1) - 1);
+    draw();
+  };
 }
 
 function startReadings() {

@@ -312,12 +312,15 @@ function startTree() {
     },
   };
   events.on("tree.tree", resize);
-  let wide = 0;
+  resize();
+  let wide = stage.clientWidth;
   new ResizeObserver(() => {
-    if (stage.clientWidth !== wide) resize();
+    if (stage.clientWidth === wide) return;
+    const looked = wide && view.read(); // the same part of the tree, in a window of another width
+    resize();
+    if (looked) view.set(looked);
     wide = stage.clientWidth;
   }).observe(stage);
-  resize();
   // For the console, and for tests that click where a record is drawn.
   Object.assign(window.outtrees, {
     where: (i) => [view.x(state.tree.across[i]), view.y(state.tree.rows[i])],

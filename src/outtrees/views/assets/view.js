@@ -8,7 +8,7 @@ function makeView(canvas, redraw) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let base = null, row0 = 0, top0 = 0, power = 1, moving = null, steering = false;
 
-  const zoom = d3.zoom().clickDistance(4).on("zoom", zoomed);
+  const zoom = d3.zoom().clickDistance(4).on("zoom", zoomed).on("end", () => moving || events.call("state"));
   const selection = d3.select(canvas).call(zoom).on("dblclick.zoom", null);
 
   view.x = (across) => view.tx + view.kx * base(across);
@@ -58,6 +58,7 @@ function makeView(canvas, redraw) {
 
   view.go = function (target, smooth = true) {
     if (moving) moving.stop();
+    moving = null;
     const from = { kx: view.kx, ky: view.ky, tx: view.tx, ty: view.ty };
     const step = (t) => {
       const e = d3.easeCubicInOut(t);
@@ -72,8 +73,19 @@ function makeView(canvas, redraw) {
     if (!smooth || calm.matches || document.hidden) return step(1);
     moving = d3.timer((elapsed) => {
       step(Math.min(1, elapsed / 420));
-      if (elapsed >= 420) moving.stop();
+      if (elapsed < 420) return;
+      moving.stop();
+      moving = null;
+      events.call("state");
     });
+  };
+  // Of the address: how far rows and dates are enlarged, and the date and the row in the middle.
+  view.read = () => (view.ky < 1.001 ? null : [view.kx, view.ky, view.acrossAt(view.W / 2), view.rowAt(view.H / 2)].map((v) => +v.toPrecision(9)).join(" "));
+  view.set = (text) => {
+    const [kx, ky, across, row] = text.split(" ").map(Number), most = zoom.scaleExtent()[1];
+    if (![kx, ky, across, row].every(Number.isFinite) || kx < 1 || ky < 1 || !view.W) return;
+    const far = Math.min(ky, most), wide = Math.min(kx, most);
+    view.go({ kx: wide, ky: far, tx: view.W / 2 - wide * base(across), ty: view.H / 2 - far * (top0 + (row + 0.5) * row0) }, false);
   };
 
   view.centre = function (record) {
@@ -89,6 +101,7 @@ function makeView(canvas, redraw) {
 
   view.by = (factor) => {
     if (moving) moving.stop();
+    moving = null;
     selection.call(zoom.scaleBy, factor, [view.W / 2, view.H / 2]);
   };
   view.reset = () => view.go({ kx: 1, ky: 1, tx: 0, ty: 0 });

@@ -124,11 +124,21 @@ const whatIf = data.draws ? byDraws() : !data.weights ? null : (() => {
   return { answer, child, parent, share, members: weights.length, single };
 })();
 
+const SOME = 15; // changes that are listed at once; more unfold
 const RARE = 1e-9; // a supposition that is rarer than this rests on edges that are not in the page
 
 function startWhatIf() {
   const box = byId("what-if"), evidenceOf = new Map(reported.map((e) => [e.child * (T + 1) + e.parent, e.evidence]));
+  const lead = byId("lead"), reportedLead = lead.textContent;
   let run = 0, changes = [];
+
+  // The first sentence of the page is of what is supposed, as all numbers are. The twin of Python's main_sentence.
+  function sayLead(right) {
+    const roots = d3.fsum(data.rootProbability);
+    lead.textContent = right === null ? reportedLead
+      : `${counted(T, "record")}: if what is supposed is true, the consensus tree is expected to name ${d3.format(",.1f")(right)} of ${many(T)} parents rightly `
+        + `(${Math.round((100 * right) / T)}\u00a0%), given the model.${roots > 1.0005 ? ` About ${roots.toFixed(1)} records have no parent among the others.` : ""}`;
+  }
 
   const words = ({ kind, child, parent }) => [
     make("bdi", {}, cut(data.ids[child], 40)),
@@ -190,7 +200,9 @@ function startWhatIf() {
     changes.sort((a, b) => Math.abs(b.is - b.was) - Math.abs(a.is - a.was));
     const parents = bestTree(T, list.map((e) => [e.child, e.parent, e.support]), whatIf.single);
     use(list, { rootProbability: Array.from(after.root), expectedChildren: expected }, null, parents);
-    const right = d3.fsum(state.tree.support), baseRight = d3.fsum((trees.base ?? trees.consensus).support);
+    const right = d3.fsum(state.tree.support);
+    sayLead(right);
+    const baseRight = d3.fsum((trees.base ?? trees.consensus).support);
     const moved = d3.range(T).filter((u) => state.tree.parents[u] !== trees.base.parents[u]).length;
     show(
       make("p", {}, "What is supposed had a probability of ", make("b", { id: "what-if-probability" }, probability < 0.005 ? probability.toExponential(1) : percent(probability)),
@@ -201,9 +213,14 @@ function startWhatIf() {
       whatIf.share < 1 - 1e-9 ? make("p", { class: "quiet" }, `By the ${whatIf.members} heaviest members of the mixture, which hold ${percent(whatIf.share)} of its weight: all would not fit into this page.`) : null,
       how ? make("p", { class: "quiet" }, how) : null,
       data.fitted ? make("p", { class: "quiet" }, "Like the report, this takes the fitted parameters for granted: that they are uncertain is left out.") : null,
-      changed(15),
+      changed(onPaper() ? Infinity : SOME),
     );
   }
+
+  // On paper nothing can be unfolded: all changes are listed.
+  whenOnPaper((paper) => {
+    if (changes.length > SOME) byId("what-if-changes")?.replaceWith(changed(paper ? Infinity : SOME));
+  });
 
   function changed(most) {
     if (!changes.length) return make("p", { class: "quiet" }, "No support changes by 1 % or more.");
@@ -223,6 +240,7 @@ function startWhatIf() {
   function use(list, numbers, tree, parents) {
     useEdges(list);
     Object.assign(data, numbers);
+    sayLead(null);
     trees.base ??= trees.consensus;
     trees.consensus = tree ?? makeTree(parents);
     byId("which").disabled = !tree;
