@@ -35,6 +35,7 @@ import numpy as np
 from scipy.stats import gamma
 
 from outtrees import Ancestry
+from outtrees.ancestry.outbreak import MIXED
 from outtrees.datasets import make_sampled_outbreak
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/ancestry/outbreaks_juniper"
@@ -116,25 +117,36 @@ def simulated(seed: int, n: int = 50, **options: float) -> Outbreak:
     return Outbreak(made.table, made.sequences, *_truth(names, above), infected)
 
 
-def from_priors(seed: int) -> dict[str, float]:
-    """Return parameters as the model expects them; means about 5 days, at least 15 % sampled."""
+def from_priors(seed: int, n: int) -> tuple[dict[str, float], Outbreak]:
+    """Return parameters as the model expects them, and n samples of an outbreak that has them.
+
+    Parameters are drawn together with an outbreak, until one has enough samples: an outbreak that
+    is known has grown. Mean times are about 5 days.
+    """
     rng = np.random.default_rng(seed)
+    while True:
+        true = _drawn_parameters(rng)
+        try:
+            return true, simulated(int(rng.integers(2**31)), n, tries=1, **true)
+        except ValueError:
+            continue
+
+
+def _drawn_parameters(rng: np.random.Generator) -> dict[str, float]:
     z = rng.normal(size=10)
     generation, delay = 5 * np.exp(0.3 * z[:2])
-    share = 0.0
-    while share < 0.15:
-        share = 1 / (1 + np.exp(-rng.normal()))
     return {
         "generation_mean": generation,
         "generation_sd": generation / np.sqrt(5 * np.exp(0.5 * z[2])),
         "delay_mean": delay,
         "delay_sd": delay / np.sqrt(5 * np.exp(0.5 * z[3])),
-        "sampled": share,
-        "reproduction": max(2 * np.exp(0.5 * z[4]), 1.05),
+        "sampled": 1 / (1 + np.exp(-z[9])),
+        "reproduction": 2 * np.exp(0.5 * z[4]),
         "dispersion": np.exp(z[5]),
         "substitution_rate": 2e-5 * np.exp(0.5 * z[6]),
         "settling": 0.1 * generation * np.exp(1.5 * z[7]),
         "late": 1 / (1 + np.exp(-1.5 * z[8])),
+        "introductions": rng.exponential(1 / 25),  # outbreaks of 20 samples last about 25 days
     }
 
 
@@ -319,9 +331,9 @@ def back(number: int, inherited: bool = False) -> None:
     """Print how often supports, intervals of parameters and infection dates hold the truth.
 
     Outbreaks of 20 samples with parameters from the priors, generation time and delay given in
-    every second one. Inherited: a child has all that its parent's sequence gained before, and a
-    quarter to all cases are sampled. Supports are those of all candidates, nearest sampled
-    ancestors (or none) being the truth.
+    every second one; ± is the error that follows from how much outbreaks differ. Inherited: a
+    child has all that its parent's sequence gained before, and a quarter to all cases are sampled.
+    Supports are those of all candidates, nearest sampled ancestors (or none) being the truth.
     """
     bins, held, dates = np.zeros((10, 3)), {}, np.zeros(2)
     totals: dict[str, np.ndarray] = {}
@@ -331,10 +343,11 @@ def back(number: int, inherited: bool = False) -> None:
             "sampled": (0.25, 0.5, 0.75, 1.0)[seed // 2 % 4],
             "substitution_rate": 2e-5,
         }
-        if not inherited:
-            true = from_priors(seed)
+        if inherited:
+            outbreak = simulated(10_000 + seed, 20, **true)
+        else:
+            true, outbreak = from_priors(seed, 20)
         run, share = ("given", "learned")[seed % 2], true["sampled"]
-        outbreak = simulated(10_000 + seed, 20, **true)
         options = {k: true[k] for k in GIVEN} if run == "given" else RUNS[run]
         model, support = fitted(outbreak, options)
         T = len(support)
@@ -344,11 +357,17 @@ def back(number: int, inherited: bool = False) -> None:
         for b in range(10):
             bins[b] += [(row == b).sum(), support[row == b].sum(), is_true[row == b].sum()]
         right = (support.argmax(axis=1) == truth).sum()
+        gap = support.max(axis=1).sum() - right
+        off = model.fitted.trees.agreement[0] > MIXED
         for key in (
             run,
+            *(["chains that do not agree"] if off else []),
             f"{int(4 * share - 1e-9) * 25} to {int(4 * share - 1e-9) * 25 + 25} % sampled",
         ):
-            totals[key] = totals.get(key, 0) + np.array([T, right, support.max(axis=1).sum()])
+            cells = np.array([T, right, support.max(axis=1).sum(), gap**2])
+            totals[key] = totals.get(key, 0) + cells
+        if seed % 10 == 9:
+            print(seed + 1, {k: v.round(1).tolist() for k, v in totals.items()}, flush=True)
         spread = model.spread()
         for cells in spread.parameters:
             if cells.parameter in true and not cells.given and share < 1:
@@ -363,8 +382,8 @@ def back(number: int, inherited: bool = False) -> None:
     for b, (n, promised, is_right) in enumerate(bins):
         print(f"| {b / 10:.1f} to {(b + 1) / 10:.1f} | {n:.0f} | {promised:.1f} | {is_right:.0f} |")
     print("\n| outbreaks | right | promised |\n|---|---|---|")
-    for key, (n, right, promised) in totals.items():
-        print(f"| {key} | {right:.0f} of {n:.0f} | {promised:.1f} |")
+    for key, (n, right, promised, squared) in totals.items():
+        print(f"| {key} | {right:.0f} of {n:.0f} | {promised:.1f} ± {squared**0.5:.1f} |")
     print("\n| interval of 95 % | holds the truth |\n|---|---|")
     for key, (n, inside) in [*held.items(), ("infection date", dates)]:
         print(f"| {key} | {inside:.0f} of {n:.0f} ({inside / n:.2f}) |")

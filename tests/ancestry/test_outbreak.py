@@ -3,13 +3,24 @@
 from functools import reduce
 from itertools import product
 
+import numba
 import numpy as np
 import pytest
 from scipy.special import expit, gammaln
 from scipy.stats import gamma
 
 from outtrees import read_records
-from outtrees.ancestry.outbreak import Data, Prior, chain, patterns, possible_letters
+from outtrees.ancestry.outbreak import (
+    Data,
+    Laws,
+    Plan,
+    Prior,
+    chain,
+    mixing,
+    patterns,
+    possible_letters,
+)
+from outtrees.ancestry.outbreak_kernels import _fill_laws
 
 RATE, SETTLING, LATE = 2e-3, 1.5, 0.4
 THETA = np.array(
@@ -156,7 +167,7 @@ def test_draws_are_those_of_all_trees_and_dates(with_other):
     fixed = Prior(np.zeros(11), THETA, np.ones(11), np.full(2, np.nan))
     begin = np.array([-1, 0]), np.array([8.0, 11.0])
     n = 40_000
-    drawn = chain(data, THETA, fixed, *begin, int(with_other), 1, 200, n)
+    drawn = chain(data, THETA, fixed, *begin, int(with_other), 1, Plan(200, n))
     found = (drawn.parents < 0).mean(axis=0)
     # Draws follow upon each other: four errors of a tenth as many.
     error = 4 * 0.5 / np.sqrt(n / 10)
@@ -178,6 +189,49 @@ def test_letters_that_may_be_several():
     assert letters.tolist() == [[1, 15, 4, 2], [1, 8, 8, 15]]
     tips, counts, hidden, n_constant = patterns(letters)
     assert counts.tolist() == [1.0]  # one site must differ
-    assert tips[:, :, 0].tolist() == [[0, 0, 1, 0], [0, 0, 0, 1]]
+    # Letters are named in order of appearance.
+    assert tips[:, :, 0].tolist() == [[1, 0, 0, 0], [0, 1, 0, 0]]
     assert n_constant == 3
     np.testing.assert_allclose(hidden, [1 / 3, 1 / 3])
+
+
+def test_how_far_chains_agree():
+    """Of an autoregressive process the effective number of draws is known."""
+    rng = np.random.default_rng(0)
+    noise, values = rng.normal(size=(2, 20_000)), np.zeros((2, 20_000))
+    for i in range(1, 20_000):
+        values[:, i] = 0.9 * values[:, i - 1] + noise[:, i]
+    r_hat, effective = mixing(values)
+    assert r_hat == pytest.approx(1.0, abs=0.01)
+    assert effective == pytest.approx(40_000 * 0.1 / 1.9, rel=0.25)
+    r_hat, effective = mixing(values + np.array([[0.0], [20.0]]))
+    assert r_hat > 3
+    assert effective < 5
+    assert mixing(np.ones((2, 10))) == (1.0, 20.0)
+
+
+def test_small_chances_of_being_seen_are_not_lost_in_rounding():
+    """Delays of 70 days: of whom was infected in the last weeks hardly anybody is sampled.
+
+    If such chances were 0, outbreaks of that kind would weigh more without end as R grows.
+    """
+    theta = THETA.copy()
+    theta[[0, 1, 2, 3]] = np.log([3.0, 4.0, 70.0, 29.0])
+    theta[[7, 8]] = 1.0, -2.0
+    n = 400
+    laws = Laws(*np.zeros((4, n)), np.zeros(256), np.array([0.0]), np.zeros(1), np.zeros(1))
+    numba.njit(lambda theta, laws: _fill_laws(theta, laws))(theta, laws)
+    step, R, k = 0.01, np.exp(1.0), np.exp(-2.0)
+    ahead = np.arange(0, 60, step)
+    law = np.diff(gamma.cdf(np.append(ahead, 60.0), 4, scale=3 / 4))
+    own = expit(THETA[4]) * gamma.cdf(ahead, 29, scale=70 / 29)
+    line = own
+    for _ in range(30):  # generations
+        child = np.convolve(line, law)[: len(ahead)]
+        line = -np.expm1(np.log1p(-own) - k * np.log1p(R / k * child))
+    at = laws.end[0] - laws.first[0] - np.arange(n) * laws.step[0]
+    here = (at > 9) & (at < 55)
+    assert laws.child[here].min() < 1e-16  # less than the rounding of 1
+    for found, true in ((laws.child, child), (laws.line, line)):
+        logs = np.interp(at[here], ahead[1:], np.log(np.maximum(true[1:], 1e-300)))
+        np.testing.assert_allclose(np.log(found[here]), logs, atol=0.1)

@@ -25,7 +25,7 @@ from outtrees.ancestry.learning import (
     TableFit,
     problem_of,
 )
-from outtrees.ancestry.outbreak import Outbreak
+from outtrees.ancestry.outbreak import MIXED, Outbreak
 from outtrees.ancestry.posterior import Member, Posterior
 from outtrees.ancestry.waits import waiting_means
 from outtrees.candidates.edges import Constraints
@@ -471,9 +471,11 @@ def posterior_sentences(posterior: Posterior) -> list[str]:
         return ["supports take the fitted parameters for granted."]
     if isinstance(posterior.trees, Outbreak):
         n = len(posterior.trees.draws.value)
+        r_hat, effective, _ = posterior.trees.agreement
         return [
             f"supports are shares of {n} transmission trees, drawn together with their dates and "
-            "parameters."
+            f"parameters (worth {effective:.0f} independent draws of the parameter that mixes "
+            f"worst, R-hat {r_hat:.2f})."
         ]
     drawn = [(r, r.draws) for r in posterior.readings if r.draws is not None]
     n = sum(len(draws.weights) for _, draws in drawn)
@@ -497,6 +499,16 @@ def interval_sentences(posterior: Posterior) -> list[str]:
 
 def draw_warnings(posterior: Posterior) -> list[str]:
     """Return what is wrong with the draws of the parameters, if anything is."""
+    if isinstance(posterior.trees, Outbreak):
+        r_hat, effective, apart = posterior.trees.agreement
+        if r_hat <= MIXED:
+            return []
+        return [
+            f"The chains that draw this outbreak do not agree (R-hat {r_hat:.2f}, {effective:.0f} "
+            f"effective draws; supports of one chain are {apart:.2f} off their mean): supports "
+            "average over both, and supports and intervals may be off by more than their errors. "
+            "Stated generation times, delays or a share sampled help."
+        ]
     bad = [r for r in posterior.readings if r.draws is not None and not r.draws.trusted]
     if not bad:
         return []

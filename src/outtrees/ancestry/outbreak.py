@@ -45,9 +45,12 @@ MORE = ("log_reproduction", "log_dispersion", "log_settling", "logit_late")
 # generation within 4.5; half within 0.18 to 0.82.
 _CENTRES = (np.log(2.0), 0.0, np.log(0.1), 0.0)
 _MORE_SPREADS = (0.5, 1.0, 1.5, 1.5)
-# Of the moves of all parameters, in the same coordinates.
+# Of the moves of all parameters, in the same coordinates; adapted while nothing is kept.
 _STEPS = np.array([0.1, 0.25, 0.1, 0.25, 0.5, 0.25, 0.5, 0.25, 0.5, 0.6, 0.8])
-_CHAINS, _BURN, _KEPT = 2, 300, 600  # rounds; a round tries 8 changes a record
+_CHAINS, _BURN, _KEPT = 2, 250, 500  # rounds; a round tries 8 changes a record
+_LONGER = 100  # records: of fewer, chains are so many times longer, up to the next number
+_MOST_ROUNDS = 4  # for each state that is kept
+MIXED = 1.2  # R-hat above which chains do not agree
 ENOUGH = 200  # draws that agree with what is supposed; with fewer, others are drawn
 _BATCHES = 4  # of each chain, whose means tell Monte-Carlo errors
 
@@ -82,10 +85,10 @@ class Prior(NamedTuple):
 class Laws(NamedTuple):
     """By date of infection, on a grid that ends with the sampling."""
 
-    unseen: Array  # the chance that nobody of a person's line, itself included, was sampled
-    below: Array  # that of one of its children, infected after it
-    unsampled: Array  # that of the person itself
-    seen: Array  # time until the end, each moment counted as often as an introduction is seen
+    line: Array  # the chance that somebody of a person's line, itself included, was sampled
+    child: Array  # that of one of its children, infected after it
+    unsampled: Array  # the chance that the person itself was not
+    time: Array  # time until the end, each moment counted as often as an introduction is seen
     generation: Array  # law of the generation time, by cell
     end: Array  # (1,), date of the last cell
     first: Array  # (1,), date of the first cell
@@ -124,6 +127,14 @@ class Scratch(NamedTuple):
     late: NDArray[np.bool_]
     number: Index
     term: Array
+
+
+class Plan(NamedTuple):
+    """How long a chain is."""
+
+    burn: int  # rounds before the first state that is kept
+    kept: int  # states
+    rounds: int = 1  # from each of these to the next
 
 
 class Drawn(NamedTuple):
@@ -195,20 +206,26 @@ class Outbreak(Ancestors):
         theta = np.append(kernel.theta, centre[len(NAMES) :])
         if kernel.sampled == 1:
             theta[4] = 30.0
+        free = np.append(kernel._free, np.ones(len(MORE), dtype=bool))
+        spreads = np.append(_SPREADS, _MORE_SPREADS)
+        if seed > 0:  # chains begin apart in what they find last
+            apart = np.random.default_rng(seed).normal(size=len(theta))
+            apart[: len(NAMES)] *= np.arange(len(NAMES)) == NAMES.index("logit_sampled")
+            theta += np.where(free, spreads * apart, 0.0)
         begin = self._begin[order]
         parents = np.where(begin >= 0, rank[begin], -1)
         s = (data.early + data.late) / 2
         infected = _first_dates(parents, s, *np.exp(theta[[0, 2]]).tolist())
-        free = np.append(kernel._free, np.ones(len(MORE), dtype=bool))
         prior = Prior(
             np.where(free, _STEPS, 0.0),
             centre,
-            np.append(_SPREADS, _MORE_SPREADS),
+            spreads,
             np.array([x or np.nan for x in (kernel.generation_sd, kernel.delay_sd)]),
         )
         # Where everybody is sampled there are no places for others.
         n_others = 0 if kernel.n_links == 1 else 2 * T + 20
-        return chain(data, theta, prior, parents, infected, n_others, seed, _BURN, _KEPT)
+        plan = Plan(_BURN, _KEPT, int(np.clip(_LONGER // T, 1, _MOST_ROUNDS)))
+        return chain(data, theta, prior, parents, infected, n_others, seed, plan)
 
     def _data(self, order: Index) -> Data:
         posterior, T = self._posterior, len(order)
@@ -249,6 +266,24 @@ class Outbreak(Ancestors):
         """The weights of the batches of draws."""
         batches = np.array_split(self.draws.value, _CHAINS * _BATCHES)
         return np.array([len(batch) for batch in batches]) / len(self.draws.value)
+
+    @cached_property
+    def agreement(self) -> tuple[float, float, float]:
+        """How far chains agree: R-hat and effective draws of the worst parameter, supports.
+
+        R-hat of the halves of all chains; of supports the mean distance (total variation) of a
+        chain from all. Draws that `given` picks come from unknown chains: 1, their number, 0.
+        """
+        n = _CHAINS * _KEPT
+        if len(self.draws.value) != n:
+            return 1.0, float(len(self.draws.value)), 0.0
+        theta = self.draws.theta.reshape(_CHAINS, _KEPT, -1)
+        free = theta.std(axis=(0, 1)) > 1e-9
+        found = [mixing(theta[:, :, i]) for i in np.flatnonzero(free)]
+        r_hat, effective = max(r for r, _ in found), min(e for _, e in found)
+        chains = self.part_supports.reshape(_CHAINS, _BATCHES, -1).mean(axis=1)
+        apart = abs(chains - chains.mean(axis=0)).sum(axis=1).mean() / (2 * self.n_records)
+        return float(r_hat), float(effective), float(apart)
 
     @cached_property
     def _found(self) -> tuple[Array, Array]:
@@ -332,10 +367,9 @@ def chain(
     infected: Array,  # (S,)
     n_others: int,  # the most people without samples
     seed: int,
-    burn: int,  # rounds that are not kept
-    kept: int,
+    plan: Plan,
 ) -> Drawn:
-    """Return the states of one chain, one for each round of 8 changes a host."""
+    """Return the states of one chain; a round tries 8 changes a host."""
     from outtrees.ancestry.outbreak_kernels import NOBODY, run
 
     S, T = len(parents), len(data.early)
@@ -343,7 +377,7 @@ def chain(
     n = min(int(12 * span / np.exp(theta[0])) + 144, 4000)
     laws, spare = (
         Laws(
-            *(np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(96)),
+            *(np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(256)),
             *(np.array([data.late.max()]), np.zeros(1), np.zeros(1)),
         )
         for _ in range(2)
@@ -368,15 +402,37 @@ def chain(
     par[:S], b[:S] = parents, infected
     s = (data.early + data.late) / 2
     out = Drawn(
-        np.zeros((kept, len(theta))),
-        np.zeros(kept),
-        np.zeros((kept, S), dtype=np.intp),
-        np.zeros((kept, S), dtype=np.intp),
-        np.zeros((kept, S)),
+        np.zeros((plan.kept, len(theta))),
+        np.zeros(plan.kept),
+        np.zeros((plan.kept, S), dtype=np.intp),
+        np.zeros((plan.kept, S), dtype=np.intp),
+        np.zeros((plan.kept, S)),
     )
-    rng, plan = np.random.default_rng(seed), (burn, 8 * S)
-    run(rng, theta.copy(), prior, par, b, s, data, laws, spare, state, scratch, plan, out)
+    rng, rounds = np.random.default_rng(seed), (plan.burn, plan.rounds, 8 * S)
+    run(rng, theta.copy(), prior, par, b, s, data, laws, spare, state, scratch, rounds, out)
     return out
+
+
+def mixing(values: Array) -> tuple[float, float]:
+    """Return R-hat and the number of effective draws of several chains (m, n).
+
+    After Gelman et al., Bayesian Data Analysis (2013), section 11.4-5: chains are halved, and
+    autocorrelations summed while those of two neighbours are together positive.
+    """
+    n = values.shape[1] // 2
+    halves = np.concatenate([values[:, :n], values[:, n : 2 * n]])
+    within = halves.var(axis=1, ddof=1).mean()
+    total = within * (n - 1) / n + halves.mean(axis=1).var(ddof=1)
+    if not within > 0:
+        return (1.0, float(halves.size)) if not total > 0 else (np.inf, 1.0)
+    centred = halves - halves.mean(axis=1, keepdims=True)
+    power = abs(np.fft.rfft(centred, 2 * n, axis=1)) ** 2
+    together = np.fft.irfft(power, axis=1)[:, :n].mean(axis=0) / n
+    correlation = 1 - (within * (n - 1) / n - together) / total
+    pairs = correlation[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
+    stop = int(np.argmax(pairs < 0)) if (pairs < 0).any() else len(pairs)
+    times = max(2 * pairs[:stop].sum() - 1, 1 / np.log10(halves.size))
+    return float(np.sqrt(total / within)), float(halves.size / times)
 
 
 def outbreak_of(posterior: Posterior) -> Outbreak:
@@ -407,13 +463,29 @@ def patterns(letters: NDArray[np.uint8]) -> tuple[Array, Array, Array, float]:
     share of other sites that each record has not read (T,), and the number of these.
     """
     constant = np.bitwise_and.reduce(letters, axis=0) > 0
-    kept, counts = np.unique(letters[:, ~constant], axis=1, return_counts=True)
+    kept, counts = np.unique(_renamed(letters[:, ~constant]), axis=1, return_counts=True)
     tips = ((kept[:, None, :] >> np.arange(4)[:, None]) & 1).astype(np.float64)
     n = int(constant.sum())
     hidden = (letters[:, constant] == 15).mean(axis=1) if n else np.ones(len(letters))
     # Sites that nobody has read tell nothing.
     unread = int((letters[:, constant] == 15).all(axis=0).sum())
     return np.ascontiguousarray(tips), counts.astype(float), hidden, float(n - unread)
+
+
+def _renamed(letters: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return sites with their letters named in order of appearance, since all change alike.
+
+    Sites at which a record may have one of two or three letters stay as they are.
+    """
+    is_plain = np.isin(letters, [1, 2, 4, 8, 15]).all(axis=0)
+    names = np.zeros((16, letters.shape[1]), dtype=np.uint8)
+    names[15] = 15
+    following, at = np.ones(letters.shape[1], dtype=np.uint8), np.arange(letters.shape[1])
+    for row in letters:
+        new = names[row, at] == 0
+        names[row[new], at[new]] = following[new]
+        following[new] *= 2
+    return np.where(is_plain, names[letters, at], letters)
 
 
 def _differences(letters: NDArray[np.uint8], row: NDArray[np.uint8]) -> Any:

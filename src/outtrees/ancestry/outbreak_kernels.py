@@ -16,6 +16,8 @@ NOBODY = -2  # the parent of a free place; −1: an introduction
 # Parameters, in this order (see `outbreak.MORE`).
 _GENERATION, _GENERATION_SHAPE, _DELAY, _DELAY_SHAPE, _SAMPLED, _RATE, _AGE = range(7)
 _R, _DISPERSION, _TRUNK, _LATE = 7, 8, 9, 10
+# Moves of the tree, in the order of `_proposed`: up to which part of all tries each comes.
+_OFTEN = (0.28, 0.34, 0.38, 0.44, 0.50, 0.82, 0.88, 0.94, 1.0)
 _FLOOR = 0.02  # of the weight with which any host is tried as parent
 
 
@@ -29,42 +31,65 @@ def _log_gamma_density(x, log_mean, log_shape):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _fill_unseen(theta, laws):  # type: ignore[no-untyped-def]
-    """Fill `laws` with chances of having no sample in one's line, by date of infection.
+def _log_mass_before(x, log_mean, log_shape):  # type: ignore[no-untyped-def]
+    """Return log P(time < x) of a gamma law; for x well below its mean."""
+    shape = np.exp(log_shape)
+    y = x * shape / np.exp(log_mean)
+    part = total = 1.0
+    i = 1
+    while part > 1e-6 * total:
+        part *= y / (shape + i)
+        total += part
+        i += 1
+    return shape * np.log(y) - y - lgamma(shape + 1) + np.log(total)
 
-    The last cell is the end of sampling; a cell is a twelfth of a generation.
+
+@helper
+def _fill_laws(theta, laws):  # type: ignore[no-untyped-def]
+    """Fill `laws` with chances of having a sample in one's line, by date of infection.
+
+    The last cell is the end of sampling; a cell is a twelfth of a generation, or less where delays
+    vary little. Small chances are never made of ones close to 1, or rounding would be taken for
+    evidence.
     """
-    unseen, below, n = laws.unseen, laws.below, len(laws.unseen)
-    step = np.exp(theta[_GENERATION]) / 12
+    line, child, n = laws.line, laws.child, len(laws.line)
+    mean, varies = np.exp(theta[_GENERATION]), np.exp(theta[_DELAY] - 0.5 * theta[_DELAY_SHAPE])
+    law, most = laws.generation, len(laws.generation)
+    step = max(min(mean / 12, varies / 4), 8 * mean / most)
+    m = min(most, int(8 * mean / step) + 1)
     laws.step[0], laws.first[0] = step, laws.end[0] - (n - 1) * step
     sampled = 1 / (1 + np.exp(-theta[_SAMPLED]))
     R, dispersion = np.exp(theta[_R]), np.exp(theta[_DISPERSION])
-    m = len(laws.generation)
-    total, law = 0.0, laws.generation
-    for i in range(m):
-        law[i] = np.exp(_log_gamma_density((i + 0.5) * step, theta[0], theta[1]))
-        total += law[i]
-    for i in range(m):
-        law[i] /= total
+    law[0] = np.exp(_log_mass_before(step, theta[0], theta[1]))
+    for i in range(1, m):
+        law[i] = step * np.exp(_log_gamma_density((i + 0.5) * step, theta[0], theta[1]))
+    line[n - 1] = child[n - 1] = laws.time[n - 1] = 0.0
+    laws.unsampled[n - 1] = 1.0
     done = 0.0  # the chance of having been sampled, were everybody
-    for i in range(n - 1, -1, -1):
+    for i in range(n - 2, -1, -1):
         ahead = n - 1 - i  # cells until the end
-        if ahead > 0:
+        if ahead == 1:
+            done = np.exp(_log_mass_before(step, theta[2], theta[3]))
+        elif done < 1 - 1e-9:
             for part in range(4):
                 x = (ahead - (part + 0.5) / 4) * step
                 done += 0.25 * step * np.exp(_log_gamma_density(x, theta[2], theta[3]))
-        inside, rest = 0.0, 1.0
-        for j in range(min(m, ahead)):
-            # In the middle of a cell; of the first one the nearer end is not known yet.
-            nearer = unseen[i + j] if j > 0 else unseen[i + 1]
-            inside += law[j] * 0.5 * (nearer + unseen[i + j + 1])
-            rest -= law[j]
-        below[i] = inside + max(rest, 0.0)
-        laws.unsampled[i] = 1 - sampled * min(done, 1.0)
-        unseen[i] = laws.unsampled[i] * (1 + R / dispersion * (1 - below[i])) ** -dispersion
-        laws.seen[i] = 0.0
-        if ahead > 0:
-            laws.seen[i] = laws.seen[i + 1] + step * (1 - 0.5 * (unseen[i] + unseen[i + 1]))
+        # Times in a cell count half for each of its ends; the first of these is not known yet.
+        later = 0.0
+        for j in range(1, min(m, ahead)):
+            later += law[j] * 0.5 * (line[i + j] + line[i + j + 1])
+        own = sampled * min(done, 1.0)
+        laws.unsampled[i] = 1 - own
+        line[i] = line[i + 1]
+        for _ in range(3):
+            child[i] = min(later + law[0] * 0.5 * (line[i] + line[i + 1]), 1.0)
+            line[i] = -np.expm1(np.log1p(-own) - dispersion * np.log1p(R / dispersion * child[i]))
+        laws.time[i] = laws.time[i + 1] + step * 0.5 * (line[i] + line[i + 1])
+        if ahead > m and abs(line[i] - line[i + 12]) < 1e-7 * line[i]:  # earlier nothing changes
+            for j in range(i - 1, -1, -1):
+                line[j], child[j], laws.unsampled[j] = line[i], child[i], laws.unsampled[i]
+                laws.time[j] = laws.time[j + 1] + step * line[i]
+            break
 
 
 @helper
@@ -115,7 +140,7 @@ def _log_host(h, constants, par, b, s, data, laws, state):  # type: ignore[no-un
         total += (constants[0] - 1) * np.log(x) - x / constants[1] + constants[2]
     R, dispersion = constants[7], constants[8]
     # The m-th derivative of the generating function of the number of children.
-    total -= (dispersion + m) * np.log1p(R / dispersion * (1 - _at(laws.below, b[h], laws)))
+    total -= (dispersion + m) * np.log1p(R / dispersion * _at(laws.child, b[h], laws))
     for i in range(m):
         total += np.log(R * (dispersion + i) / dispersion)
     if h < S:
@@ -146,8 +171,8 @@ def _log_tree(par, b, data, laws, state):  # type: ignore[no-untyped-def]
     # After the first introduction others are a Poisson process of unknown rate, exponential
     # beforehand with one expected within the dates of the table; only those with samples are seen.
     first, introductions = _first_introduction(par, b)
-    seen = _at(laws.seen, first, laws)
-    seen += max(laws.first[0] - first, 0.0) * (1 - laws.unseen[0])
+    seen = _at(laws.time, first, laws)
+    seen += max(laws.first[0] - first, 0.0) * laws.line[0]
     total += lgamma(float(introductions)) - introductions * np.log(data.span[0] + seen)
     if data.single[0] and introductions > 1:
         return -np.inf
@@ -405,9 +430,8 @@ def _tried_as_parents(h, at, removed, kind, theta, par, b, data, weights):  # ty
     N, S = len(par), len(data.start) - 1
     total = 0.0
     has_children = _children(h, par) > 0
-    shape = np.exp(theta[1])
-    scale = np.exp(theta[0]) / shape
-    peak = max((shape - 1) * scale, 0.3 * scale * shape)
+    mean = np.exp(theta[_GENERATION])
+    squared = mean**2 * np.exp(-theta[_GENERATION_SHAPE])
     for v in range(N):
         weights[v] = 0.0
         if par[v] == NOBODY or v == removed:
@@ -424,8 +448,8 @@ def _tried_as_parents(h, at, removed, kind, theta, par, b, data, weights):  # ty
             x = at - b[v]
             if x <= 0:
                 continue
-            weight = (shape - 1) * np.log(x / peak) - (x - peak) / scale
-            weights[v] = like * (_FLOOR + np.exp(min(weight, 0.0)))
+            near = 1 / (1 + (x - mean) ** 2 / (4 * squared)) ** 2
+            weights[v] = like * (_FLOOR + near * near)
         else:
             p = par[v]
             if p == removed and p >= 0:
@@ -451,6 +475,24 @@ def _picked(weights, total, rng):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _part(theta, then, rng):  # type: ignore[no-untyped-def]
+    """Return the part that a generation takes of a time; `then` says what takes the rest."""
+    first = rng.standard_gamma(np.exp(theta[_GENERATION_SHAPE]))
+    return first / (first + rng.standard_gamma(np.exp(theta[then])))
+
+
+@helper
+def _log_between(start, at, end, theta, then):  # type: ignore[no-untyped-def]
+    """Return the log-density of a date between two others, as `_part` proposes it."""
+    if not start < at < end:
+        return -np.inf
+    first, second = np.exp(theta[_GENERATION_SHAPE]), np.exp(theta[then])
+    part = (at - start) / (end - start)
+    constant = lgamma(first + second) - lgamma(first) - lgamma(second) - np.log(end - start)
+    return constant + (first - 1) * np.log(part) + (second - 1) * np.log(1 - part)
+
+
+@helper
 def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore[no-untyped-def]
     """Change the tree; return the log-ratio of the proposals, −inf if nothing was possible.
 
@@ -466,9 +508,9 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
         return 0.0
     if move == 0:  # another date of infection
         if rng.random() < 0.5:
-            b[h] += rng.normal() * 0.3 * np.exp(theta[0])
+            b[h] += rng.normal() * 0.5 * np.exp(theta[0])
         else:
-            b[h] += rng.normal() * 0.08 * np.exp(theta[0])
+            b[h] += rng.normal() * 0.15 * np.exp(theta[0])
         if b[h] >= _latest(h, par, b, s, data) or (p >= 0 and b[h] <= b[p]):
             return -np.inf
         marked[h] = 1
@@ -508,8 +550,8 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
         if w < 0:
             return -np.inf
         if p >= 0:
-            b[w] = b[p] + rng.random() * (b[h] - b[p])
-            log_q = -np.log(b[h] - b[p])
+            b[w] = b[p] + _part(theta, _GENERATION_SHAPE, rng) * (b[h] - b[p])
+            log_q = _log_between(b[p], b[w], b[h], theta, _GENERATION_SHAPE)
         else:
             x = rng.standard_gamma(np.exp(theta[1])) * np.exp(theta[0] - theta[1])
             b[w] = b[h] - x
@@ -526,12 +568,44 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
         while par[c] != h:
             c += 1
         if p >= 0:
-            log_q = -np.log(b[c] - b[p])
+            log_q = _log_between(b[p], b[h], b[c], theta, _GENERATION_SHAPE)
         else:
             log_q = _log_gamma_density(b[c] - b[h], theta[0], theta[1])
         log_q += np.log(share if late[h] else 1 - share)
         par[c], par[h] = p, NOBODY
         marked[c] = 1
+        return np.log(n / (n - 1)) + log_q
+    if move == 7:  # somebody without a sample takes one's place, and some of one's children
+        w = _free_place(par, S)
+        if h >= S or w < 0:
+            return -np.inf
+        end = s[data.start[h]]
+        at = b[h] + _part(theta, _DELAY_SHAPE, rng) * (end - b[h])
+        log_q = _log_between(b[h], at, end, theta, _DELAY_SHAPE)
+        for c in range(N):
+            if par[c] == h:
+                if b[c] > at:
+                    log_q += np.log(0.5)
+                if b[c] <= at or rng.random() < 0.5:
+                    par[c] = w
+        par[w], b[w], late[w] = p, b[h], late[h]
+        par[h], b[h], late[h] = w, at, rng.random() < share
+        marked[h] = marked[w] = 1
+        log_q += np.log(share if late[h] else 1 - share)
+        return np.log(n / (n + 1)) - log_q
+    if move == 8:  # the other way: one takes the place and the children of such an infector
+        if h >= S or p < S:
+            return -np.inf
+        log_q = _log_between(b[p], b[h], s[data.start[h]], theta, _DELAY_SHAPE)
+        log_q += np.log(share if late[h] else 1 - share)
+        for c in range(N):
+            if par[c] == p or par[c] == h:
+                if b[c] > b[h]:
+                    log_q += np.log(0.5)
+                par[c] = h
+        par[h], b[h], late[h] = par[p], b[p], late[p]
+        par[p] = NOBODY
+        marked[h] = 1
         return np.log(n / (n - 1)) + log_q
     # Somewhere else in the tree.
     log_ratio, at, removed, sibling = 0.0, b[h], -1, -1
@@ -560,18 +634,21 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
                     if par[v] == p and v != h:
                         sibling = v
     # Back again: from the tree without h to where it is now.
-    weights = scratch.weights
+    weights, total, filled = scratch.weights, 0.0, -1  # for which kind these are
     if p == -1:
         log_ratio += np.log(0.1)
     elif removed < 0:
+        filled = 0
         total = _tried_as_parents(h, b[h], removed, 0, theta, par, b, data, weights)
         log_ratio += np.log(0.45 * weights[p] / total)
     else:
+        filled = 1
         total = _tried_as_parents(h, b[h], removed, 1, theta, par, b, data, weights)
         log_ratio += np.log(0.45 * weights[sibling] / total)
         above = par[removed]
         if above >= 0:
-            log_ratio -= np.log(min(b[sibling], b[h]) - b[above])
+            until = min(b[sibling], b[h])
+            log_ratio += _log_between(b[above], b[removed], until, theta, _GENERATION_SHAPE)
         else:
             x = min(b[sibling], b[h]) - b[removed]
             log_ratio += _log_gamma_density(x, theta[0], theta[1])
@@ -581,7 +658,8 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
         log_ratio -= np.log(0.1)
     else:
         kind = 0 if choice < 0.55 else 1
-        total = _tried_as_parents(h, at, removed, kind, theta, par, b, data, weights)
+        if kind != filled or at != b[h]:
+            total = _tried_as_parents(h, at, removed, kind, theta, par, b, data, weights)
         if total <= 0:
             return -np.inf
         v = _picked(weights, total, rng)
@@ -615,8 +693,8 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
     above = par[v]
     if above >= 0:
         room = min(b[v], at) - b[above]
-        b[w] = b[above] + rng.random() * room
-        log_ratio += np.log(room)
+        b[w] = b[above] + _part(theta, _GENERATION_SHAPE, rng) * room
+        log_ratio -= _log_between(b[above], b[w], b[above] + room, theta, _GENERATION_SHAPE)
     else:
         x = rng.standard_gamma(np.exp(theta[1])) * np.exp(theta[0] - theta[1])
         b[w] = min(b[v], at) - x
@@ -632,15 +710,16 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
 def run(rng, theta, prior, par, b, s, data, laws, spare, state, scratch, plan, out):  # type: ignore[no-untyped-def]
     """Run the chain; return how often each kind of move was accepted, of how often it was tried.
 
-    `spare` is room for other laws; `plan`: rounds that are not kept, moves in a round. `out` are
-    arrays of kept states.
+    `spare` is room for other laws; `plan`: rounds before the first state that is kept, rounds for
+    each of these, moves in a round. `out` are arrays of kept states.
     """
-    steps, centre, spread, tied = prior
+    _, centre, spread, tied = prior
+    steps = np.append(prior.steps, prior.steps[_DELAY])  # the last of the shift of all dates
     N, S = len(par), len(data.start) - 1
-    burn, moves = plan
-    counts = np.zeros((10, 2))
+    burn, rounds, moves = plan
+    counts = np.zeros((12, 2))
     scratch_theta = theta.copy()
-    _fill_unseen(theta, laws)
+    _fill_laws(theta, laws)
     for h in range(N):
         scratch.marked[h] = par[h] != NOBODY
     _refreshed(theta, par, b, s, data, state, scratch)
@@ -648,14 +727,13 @@ def run(rng, theta, prior, par, b, s, data, laws, spare, state, scratch, plan, o
     log_letters = _log_letters(theta, par, b, data, state, scratch)
     kept = len(out.theta)
     top = N  # all places from there on are free
-    for turn in range(burn + kept):
+    for turn in range(burn + rounds * kept):
         for _ in range(moves):
             # Not all moves are tried equally often.
             pick = rng.random()
             move = 0
-            if pick > 0.3:
-                move = 1 + (pick > 0.36) + (pick > 0.42) + (pick > 0.48) + (pick > 0.54)
-                move += pick > 0.94
+            while pick > _OFTEN[move]:
+                move += 1
             while top < N and par[top - 1] != NOBODY:
                 top += 1
             while top > S + 1 and par[top - 1] == NOBODY and par[top - 2] == NOBODY:
@@ -700,29 +778,45 @@ def run(rng, theta, prior, par, b, s, data, laws, spare, state, scratch, plan, o
                 n = 0
                 if new_tree > -np.inf:
                     state.term[h] = term
-                    scratch.marked[h] = 1
-                    n = _refreshed(theta, par, b, s, data, state, scratch)
-                    new_letters = _log_letters(theta, par, b, data, state, scratch)
+                    new_letters, settled = log_letters, b[h] + np.exp(theta[_TRUNK])
+                    if min(s[r], settled) != min(old, settled):
+                        scratch.marked[h] = 1
+                        n = _refreshed(theta, par, b, s, data, state, scratch)
+                        new_letters = _log_letters(theta, par, b, data, state, scratch)
                     left = new_tree + new_letters - log_tree - log_letters
                     accepted = left > np.log(rng.random())
-                counts[7, 1] += 1
+                counts[9, 1] += 1
                 if accepted:
                     log_tree, log_letters = new_tree, new_letters
-                    counts[7, 0] += 1
+                    counts[9, 0] += 1
                 else:
                     s[r], state.term[h] = old, old_term
                     _restored(n, state, scratch)
         for i in range(len(theta) + 1):
             # The last move shifts all dates of infection with the mean delay, its spread kept.
             shift, k = i == len(theta), i if i < len(theta) else _DELAY
-            if steps[k] == 0.0 or (shift and steps[_DELAY_SHAPE] == 0.0 and np.isnan(tied[1])):
+            if steps[i] == 0.0 or (shift and steps[_DELAY_SHAPE] == 0.0 and np.isnan(tied[1])):
                 continue
             scratch_theta[:] = theta
             scratch.b[:] = b
             scratch.term[:] = state.term
+            scratch.late[:] = state.late
             old = theta[k]
-            theta[k] += steps[k] * rng.normal()
+            theta[k] += steps[i] * rng.normal()
             log_ratio = 0.0
+            # Every second time strains depart late or early as before only as far as the share
+            # that does lets them: each has a uniform number of its own below or above that share.
+            redrawn = k == _LATE and rng.random() < 0.5
+            if redrawn:
+                before, share = 1 / (1 + np.exp(-old)), 1 / (1 + np.exp(-theta[k]))
+                for h in range(N):
+                    if par[h] == NOBODY:
+                        continue
+                    if state.late[h]:
+                        state.late[h] = rng.random() * before < share
+                    else:
+                        state.late[h] = before + rng.random() * (1 - before) < share
+                    scratch.marked[h] = state.late[h] != scratch.late[h]
             if shift:
                 b[:] += np.exp(old) - np.exp(theta[k])
                 theta[_DELAY_SHAPE] += 2 * (theta[k] - old)
@@ -732,36 +826,46 @@ def run(rng, theta, prior, par, b, s, data, laws, spare, state, scratch, plan, o
                 if steps[j] > 0.0:
                     log_ratio += (scratch_theta[j] - centre[j]) ** 2 / (2 * spread[j] ** 2)
                     log_ratio -= (theta[j] - centre[j]) ** 2 / (2 * spread[j] ** 2)
+                    if abs(theta[j] - centre[j]) > 6 * spread[j]:
+                        log_ratio = -np.inf
             by_laws = k not in (_RATE, _TRUNK, _LATE, _AGE)
             new_tree = log_tree
             if by_laws:
-                _fill_unseen(theta, spare)
+                _fill_laws(theta, spare)
                 new_tree = _whole_log_tree(theta, par, b, s, data, spare, state)
             elif k == _LATE:
                 new_tree = _whole_log_tree(theta, par, b, s, data, laws, state)
+                if redrawn:  # in proportion to this part of the density
+                    log_ratio -= new_tree - log_tree
             new_letters, n = log_letters, 0
             if new_tree > -np.inf:
                 if shift or k in (_RATE, _TRUNK):
                     for h in range(N):
                         scratch.marked[h] = par[h] != NOBODY
+                if shift or redrawn or k in (_RATE, _TRUNK):
                     n = _refreshed(theta, par, b, s, data, state, scratch)
-                if shift or k in (_RATE, _TRUNK, _AGE):
+                if shift or redrawn or k in (_RATE, _TRUNK, _AGE):
                     new_letters = _log_letters(theta, par, b, data, state, scratch)
             log_ratio += new_tree + new_letters - log_tree - log_letters
-            counts[8 + shift, 1] += 1
-            if log_ratio > np.log(rng.random()):
+            counts[10 + shift, 1] += 1
+            accepted = log_ratio > np.log(rng.random())
+            if turn < burn:  # steps that are accepted nearly half of the time
+                steps[i] *= np.exp((accepted - 0.44) * 10 / (20 + turn))
+                steps[i] = min(steps[i], 3 * spread[k])
+            if accepted:
                 log_tree, log_letters = new_tree, new_letters
-                counts[8 + shift, 0] += 1
+                counts[10 + shift, 0] += 1
                 if by_laws:
                     laws, spare = spare, laws
             else:
                 theta[:] = scratch_theta
                 b[:] = scratch.b
                 state.term[:] = scratch.term
+                state.late[:] = scratch.late
                 _fill_constants(theta, state.constants)
                 _restored(n, state, scratch)
-        k = turn - burn
-        if k >= 0:
+        k = (turn - burn) // rounds
+        if turn >= burn and (turn - burn) % rounds == rounds - 1:
             out.theta[k] = theta
             # Kept as the time from the origin to the first sample.
             age = np.exp(theta[_AGE]) + data.first_date[0] - _first_introduction(par, b)[0]

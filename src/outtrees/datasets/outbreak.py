@@ -153,6 +153,7 @@ def make_sampled_outbreak(
     settling: float = float("inf"),
     late: float = 1.0,
     read: float = 1.0,
+    tries: int = 10_000,
     random_state: Any = None,
 ) -> SampledOutbreak:
     """Return the first samples of an outbreak in which many are never sampled, and its truth.
@@ -162,7 +163,7 @@ def make_sampled_outbreak(
     time after it. DNA changes with time (JC69). That of a host's sample changes for `settling` days
     after infection and then no more; a strain that is passed on departs from it as late as that
     allows with probability `late`, else at infection, and changes by itself from then on. Outbreaks
-    that die out before there are enough samples are begun anew.
+    that die out before there are enough samples are begun anew, `tries` times in all.
 
     Parameters
     ----------
@@ -188,6 +189,8 @@ def make_sampled_outbreak(
         Within-host diversity, as above; by default a child has all that its parent gained before.
     read : float
         The share of sites that are read.
+    tries : int
+        Outbreaks that are begun at most.
     random_state : int, Generator or None
         For all draws.
 
@@ -200,7 +203,7 @@ def make_sampled_outbreak(
     Raises
     ------
     ValueError
-        If there would be fewer than one sample, or outbreaks would hardly ever be large enough.
+        If there would be fewer than one sample, or no outbreak had enough.
 
     Examples
     --------
@@ -220,11 +223,17 @@ def make_sampled_outbreak(
             f"got {reproduction} and {introductions}"
         )
     shape, delay_shape = (generation_mean / generation_sd) ** 2, (delay_mean / delay_sd) ** 2
-    found = None
-    while found is None:
+    for _ in range(tries):
         found = _grown(
             *(n_samples, sampled, reproduction, dispersion, introductions),
             *((shape, generation_mean / shape), (delay_shape, delay_mean / delay_shape), rng),
+        )
+        if found is not None:
+            break
+    else:
+        raise ValueError(
+            f"one of {tries} outbreaks must reach {n_samples} samples; none did. Ask for fewer "
+            "samples, a higher reproduction or more tries."
         )
     times, above, dates = found
     rows = sorted(dates, key=dates.__getitem__)
