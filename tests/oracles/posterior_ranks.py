@@ -17,6 +17,7 @@ from scipy.stats import binom, kstest
 from outtrees.ancestry.integration import with_draws
 from outtrees.ancestry.learning import _ROOT_SPREAD, Problem, Reading
 from outtrees.ancestry.posterior import Posterior
+from outtrees.ancestry.support import labels_table
 from outtrees.candidates import in_order, possible_edges
 from outtrees.models.category import _ANY_VALUE
 from outtrees.models.columns import Drift, Lineage, Reversion, Sticky, Substitution, Waiting
@@ -68,12 +69,26 @@ CASES = {
 }
 
 
+# Tables in which some cells of a column are hidden, to be told by the others.
+LABELS = {
+    "no dates, hidden wards": (("ward", "number", "sequence"), "single"),
+    "no dates, any roots, hidden wards": (("ward", "place", "sequence"), "any"),
+    "dates, hidden houses": (("house", "date", "sequence"), "single"),
+}
+HIDDEN = 0.4
+
+
 def fitted_table(case, seed, of_draws=None):
     """Return a simulated table's problem, its reading with draws, true parameters and parents.
 
     The seed of the draws is that of the table, unless it is given.
     """
-    columns, roots = CASES[case]
+    return _fitted(case, seed, of_draws)[:4]
+
+
+def _fitted(case, seed, of_draws=None):
+    """Return the same, and the cells before some of the first column were hidden."""
+    columns, roots = (CASES | LABELS)[case]
     rng = np.random.default_rng([seed, len(case)])
     T = int(rng.integers(15, 41))
     base, values = _base(columns, T, rng)
@@ -88,19 +103,57 @@ def fitted_table(case, seed, of_draws=None):
     waits = truth.log_waits(problem.pairs, truth.compared(values))
     parents = problem.trees(waits, np.full(T, log_root), 1).sample(1, rng)[0]
     values = _cells(truth, values, parents, rng)
+    whole = values[0].copy()
+    if case in LABELS:
+        values[0][rng.random(T) < HIDDEN] = np.nan
 
     problem = Problem(base, values, edges, roots)
     best = problem.climb(problem.started(base)[0], centre)
     fit = Reading(1.0, best.lineage, best.log_root, best.gain, (), True, 0)
     fit, _ = with_draws(problem, fit, best.lineage, seed if of_draws is None else of_draws)
-    return problem, fit, np.append(own, log_root) if roots == "any" else own, parents
+    true = np.append(own, log_root) if roots == "any" else own
+    return problem, fit, true, parents, whole
 
 
-def posterior_of(problem, reading):
+def posterior_of(problem, reading, records=None):
     """Return the posterior of a table with one reading."""
     names = tuple(map(str, range(len(problem.values))))
     values, edges = tuple(problem.values), problem.edges
-    return Posterior(range(problem.T), names, values, (reading,), edges, problem.roots)
+    records = range(problem.T) if records is None else records
+    return Posterior(records, names, values, (reading,), edges, problem.roots)
+
+
+def simulate_labels(case, seed, n_trees=200):
+    """Return the supports of all labels of hidden cells (n, C), and which label each is (n,)."""
+    problem, fit, *_, whole = _fitted(case, seed)
+    hidden = np.isnan(problem.values[0][:, 0])
+    levels = fit.lineage.kernels[0].levels
+    records = Labelled(tuple(range(problem.T)), levels, hidden)
+    posterior = posterior_of(problem, fit, records)
+    table = labels_table(posterior, n_trees, np.random.default_rng(seed))
+    place = {u: i for i, u in enumerate(np.flatnonzero(hidden))}
+    supports = np.zeros((len(place), len(levels)))
+    for u, label, support in zip(table["record"], table["label"], table["support"], strict=True):
+        supports[place[u], levels.index(label)] = support
+    return supports, whole[hidden, 0].astype(int)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Records whose first column holds labels, as much of them as `labels_table` asks for."""
+
+    ids: tuple
+    levels: tuple
+    missing: np.ndarray
+    kind = "label"
+    name = "0"
+
+    @property
+    def columns(self):
+        return [self]
+
+    def __len__(self):
+        return len(self.ids)
 
 
 def simulate(case, seed):
