@@ -1,13 +1,22 @@
 """EM, L-BFGS and gradient ascent: they climb, agree, find the truth, and say when they do not."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from outtrees.datasets import load_liver, make_out_tree, make_spiral
-from outtrees.inference import SOLVERS, fit_em, fit_gradient, fit_lbfgs, fit_mutation
+from outtrees.inference import (
+    SOLVERS,
+    ascent,
+    fit_em,
+    fit_gradient,
+    fit_lbfgs,
+    fit_mutation,
+    gradient,
+)
 from outtrees.inference.likelihood import leaf_log_density, log_posterior_and_gradient
 from outtrees.inference.restarts import starts
 from outtrees.models import (
@@ -126,6 +135,65 @@ def test_exhausted_iterations_are_not_convergence(solver):
     assert (fit.n_iter, fit.converged, fit.stopped_by) == (2, False, "max_iter")
     assert len(fit.log_likelihoods) == 3
     assert fit.n_evaluations >= 3
+
+
+def test_iterations_that_end_beside_the_maximum_are_exhausted_all_the_same():
+    """What a step of EM would still gain is asked only where the line search gave up."""
+    near = fit_em(GaussianMutation().start(REAL), REAL, tol=1e-3).mutation
+    fit = fit_lbfgs(near, REAL, max_iter=1, tol=1e-2)
+    assert np.diff(fit.log_likelihoods)[0] < 1e-2
+    assert (fit.n_iter, fit.stopped_by) == (1, "max_iter")
+
+
+class Bent:
+    """A point of exp(x / 100), which bends upwards everywhere."""
+
+    mutation, tree = None, None
+
+    def __init__(self, params):
+        self.params = params
+        self.value = float(np.exp(params / 100).sum())
+        self.gradient = np.exp(params / 100) / 100
+
+    def refit(self):
+        return SimpleNamespace(params=self.params + self.gradient)  # units of 1
+
+
+class BentObjective:
+    n_evaluations = 0
+
+    def __init__(self, X):
+        pass
+
+    def at(self, mutation):
+        return Bent(np.zeros(1))
+
+    def at_params(self, mutation, params):
+        return Bent(params)
+
+
+def test_steps_get_longer_where_nothing_bends_them_back(monkeypatch):
+    lengths, search = [], gradient._line_search
+
+    def searched(objective, here, units, length):
+        lengths.append(length)
+        return search(objective, here, units, length)
+
+    monkeypatch.setattr(gradient, "DenseObjective", BentObjective)
+    monkeypatch.setattr(gradient, "_line_search", searched)
+    fit_gradient(None, None, max_iter=4, tol=0.0)
+    assert lengths == [1.0, 4.0, 16.0, 64.0]
+
+
+def test_progress_counts_the_steps(monkeypatch):
+    said = []
+    monkeypatch.setattr(ascent, "note", said.append)
+    fit = fit_em(GaussianMutation().start(REAL), REAL, max_iter=3, tol=0.0)
+    right = [
+        f"log posterior {value:.2f} after {step} steps"
+        for step, value in enumerate(fit.log_likelihoods)
+    ]
+    assert said == right[1:]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -91,3 +91,20 @@ def test_the_next_proposal_has_the_mean_and_covariance_of_weighted_draws():
     part = found.parts[0]
     np.testing.assert_allclose(part.centre, params.mean(axis=0))
     np.testing.assert_allclose(part.factor @ part.factor.T, expected, rtol=1e-3)
+
+
+def test_quantiles_lie_between_the_middles_of_the_weights():
+    values, weights = np.array([5.0, 1.0, 3.0]), np.array([0.2, 0.2, 0.6])  # middles 0.9, 0.1, 0.5
+    at = [0.05, 0.1, 0.3, 0.5, 0.8, 0.95]
+    right = [1.0, 1.0, 2.0, 3.0, 4.5, 5.0]
+    for total in (1.0, 7.0):
+        np.testing.assert_allclose(weighted_quantiles(values, total * weights, at), right)
+
+
+@pytest.mark.parametrize("n", [25, 100, 400, 1000])
+def test_the_tail_that_is_smoothed_are_a_fifth_or_three_roots(n):
+    log_weights = np.random.default_rng(n).standard_cauchy(n) / 5
+    smoothed, _ = smooth_weights(log_weights)
+    changed = smoothed != log_weights
+    assert changed.sum() == int(min(n / 5, 3 * np.sqrt(n)))
+    assert log_weights[changed].min() > log_weights[~changed].max()

@@ -173,6 +173,8 @@ def test_a_free_component_of_weight_zero_is_none():
         ([0, 1], [1, -1], [1, 1], r"rows 0 … 4 in parent; got -1"),
         ([0.0, 1.0], [1, 0], [1, 1], "row numbers in child; got float64"),
         ([0, 1], [1, 0], [1, np.nan], "finite weights >= 0"),
+        ([0, 1], [1, 0], [1, np.inf], "finite weights >= 0"),
+        ([0, 1], [1, 0], [1, -0.1], "finite weights >= 0"),
         ([0, 1], [1, 0], [1], "one weight for each of 2 edges"),
     ],
 )

@@ -12,6 +12,7 @@ from outtrees.models import (
     GaussianMutation,
     ProductMutation,
 )
+from outtrees.models.category import looked_up
 
 CODES, BITS = [(0.0, 1.0, 2.0), (0.0, 3.0)], [(0.0, 1.0), (0.0, 1.0)]
 MODELS = [
@@ -100,3 +101,17 @@ def test_missing_cells_in_a_product_need_a_part_that_takes_them():
         started.log_conditional(X[:, ::-1] * np.nan, X)
     with pytest.raises(ValueError, match="column 1 has only missing cells"):
         CategoricalMutation().start([[0.0, np.nan], [1.0, np.nan]])
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (20,), (20, 3), (3, 20, 14)])
+def test_tables_of_few_and_of_many_values_are_looked_up_alike(sizes):
+    """Sums over columns, pair by pair; an unknown child weighs 0."""
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(c + 1, c + 1)) for c in sizes]
+    for table in tables:
+        table[-1] = 0.0
+    children, parents = (
+        np.column_stack([rng.integers(0, c + 1, size=n) for c in sizes]) for n in (9, 7)
+    )
+    right = [[sum(t[u[d], v[d]] for d, t in enumerate(tables)) for v in parents] for u in children]
+    np.testing.assert_allclose(looked_up(tables, children, parents), right, atol=1e-12)

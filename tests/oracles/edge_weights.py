@@ -6,9 +6,10 @@
 
 with dates; w goes over the records before u in its group, those of the same date by half, and n is
 the share of new cells after so many. h_c of a category or a spot is that of one which no record
-had before. A category that changes is drawn from g_c, and so is a spot that is not near. What is
-gained is counted against ĝ. Contacts, which are ratios already, count in full, and weigh w in the
-mean. Slow, and independent of the library but for each kernel's own probability of one pair.
+had before; where none is left it is any, and n is what a hundredth of it is beside 1 − n. A
+category that changes is drawn from g_c, and so is a spot that is not near. What is gained is
+counted against ĝ. Contacts, which are ratios already, count in full, and weigh w in the mean.
+Slow, and independent of the library but for each kernel's own probability of one pair.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ class _Formula:
                 total += self.before(u, w) * np.prod(met) * p
                 weight += self.before(u, w) * np.prod(met)
                 number += self.before(u, w)
-        base = self._anywhere(c, u, kernel)
+        base, possible = self._anywhere(c, u, kernel)
         new = always + (1 - always) * first / (first + number)
+        new *= possible / (1 - new + new * possible)
         nobody = 1.0 if np.isnan(self.values[c][u]).any() else self.scale(c, u, kernel)
         told = new * base + (1 - new) * (total / weight if weight else nobody)
         a = self.lineage.anywhere[c]
@@ -103,20 +105,22 @@ class _Formula:
         return [(float(i),) for i in range(len(kernel.levels)) if mask >> i & 1]
 
     def _anywhere(self, c, u, kernel):
-        """Return h_c(u)."""
+        """Return h_c(u), and how often there can be such a cell."""
         cells = self.values[c]
         if not isinstance(kernel, (Spots, Sticky)):
-            return self.alone(c, u)
+            return self.alone(c, u), 1.0
         if np.isnan(cells[u]).any():
-            return 1.0
+            return 1.0, 1.0
         known = [w for w in self.others(u) if not np.isnan(cells[w]).any()]
         known = [w for w in known if len(self.one_of(c, w)) == 1]
         earlier = [tuple(cells[w]) for w in known if self.before(u, w) == 1]
         tied = [tuple(cells[w]) for w in known if self.before(u, w) == 0.5]
         own, any_value = self.one_of(c, u), self.scale(c, u, kernel)
-        unseen = round(len(own) / any_value) - len(set(earlier))
-        new = sum(1 / (1 + tied.count(a)) for a in own if a not in earlier) / max(unseen, 1)
-        return 0.99 * new + 0.01 * any_value
+        if (left := round(len(own) / any_value) - len(set(earlier))) == 0:
+            return any_value, 0.01
+        left -= sum(1 - 1 / (1 + tied.count(a)) for a in set(tied) - set(earlier))
+        new = sum(1 / (1 + tied.count(a)) for a in own if a not in earlier) / left
+        return 0.99 * new + 0.01 * any_value, 1.0
 
     def ratio(self, c, u, v, k):
         """Return r_c(u, v, k)."""

@@ -455,3 +455,42 @@ def test_roots_of_a_component_in_range_beside_one_beyond_it():
     assert not bad.all()
     slow = EnumeratedDistribution(log_beta, log_root, "single")
     np.testing.assert_allclose(fast.log_z_rooted[:3], slow.log_z_rooted[:3], rtol=1e-12)
+
+
+# Parts by themselves --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_stack_of_fronts_is_as_high_as_it_must_be(seed):
+    """Against a list of what is outstanding: children are taken off, then the own put on."""
+    from outtrees.trees.sparse.order_kernels import stack_places
+
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 12))
+    above, open_ = np.full(n, -1), []
+    for f in range(n):  # a forest in which children come before their parents, as a stack does
+        taken = int(rng.integers(0, len(open_) + 1)) if f else 0
+        for child in open_[len(open_) - taken :]:
+            above[child] = f
+        open_ = [*open_[: len(open_) - taken], f]
+    r = np.where(above >= 0, rng.integers(0, 5, size=n), 0)
+    place, height = stack_places(above, np.concatenate([[0], np.cumsum(r)]))
+    stack, highest = [], 0
+    for f in range(n):
+        stack = [g for g in stack if above[g] != f]
+        assert place[f] == sum(r[g] * (r[g] + 1) for g in stack)
+        stack.append(f)
+        highest = max(highest, sum(r[g] * (r[g] + 1) for g in stack))
+    assert height == highest
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_lose_no_digits(seed):
+    from math import fsum
+
+    from outtrees.trees.sparse.edge_kernels import summed
+
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=2000) * 10.0 ** rng.integers(-8, 9, size=2000)
+    values = np.concatenate([values, -values[::-1], rng.normal(size=5)])
+    assert sum(summed(values)) == pytest.approx(fsum(values), rel=1e-10)

@@ -62,19 +62,24 @@ def frequencies(
     return np.asarray(counts / total if total > 0 else np.full(n_levels, 1 / n_levels))
 
 
-def new_values(n: int, n_levels: int, before: Iterable[tuple[CellPairs, Index, Array]]) -> Array:
+def new_values(
+    n: int, n_levels: int, before: Iterable[tuple[CellPairs, Index, Array]]
+) -> tuple[Array, Array]:
     """Return the chance of each record's value if it follows none before, over that of any (n,).
 
     It is one that no record had before, each of these alike, or now and then any. So the name of a
     household says nothing, only whether it is a new one. Of records of one date that share a new
-    value one was the first. A set of values is any of them alike; sets of other records do not
-    count as values that were there before.
+    value one was the first, so that it counts as new by its share. A set of values is any of them
+    alike; sets of other records do not count as values that were there before.
+
+    Over all values the chances sum to 1. Where no new value is left it is any, and the second
+    array says how rarely a record then follows none before, beside 1 elsewhere (n,).
 
     Parameters
     ----------
     before : iterable of (pairs, child, weight)
-        Pairs of codes (the child's, the other's, …), the number of the child, and how surely
-        the other one came before it: 1, or 1/2.
+        Pairs of codes (the child's, the other's, …; −1 is none of the levels), the number of the
+        child, and how surely the other one came before it: 1, or 1/2.
     """
     own, earlier, tied = np.full(n, np.nan), [np.empty(0, np.intp)], [np.empty(0, np.intp)]
     for pairs, child, weight in before:
@@ -83,20 +88,26 @@ def new_values(n: int, n_levels: int, before: Iterable[tuple[CellPairs, Index, A
         row, weight = child[known], weight[known]
         own[row] = a
         key = row * n_levels + b.astype(np.intp)  # a record, and the value of another
-        certain = b < n_levels
+        certain = (b >= 0) & (b < n_levels)
         earlier.append(np.unique(key[certain & (weight >= 1)]))
         tied.append(key[certain & (weight < 1) & (weight > 0)])
     values = np.unique(np.concatenate(earlier))
     at_once, number = np.unique(np.concatenate(tied), return_counts=True)
-    seen = np.bincount(values // n_levels, minlength=n)
+    first = ~np.isin(at_once, values) / (1 + number)  # the chance to come before those alike
+    # How many values are left: those that none had before, of which some have come at once.
+    left = n_levels - np.bincount(values // n_levels, minlength=n)
+    left = left - np.bincount(at_once // n_levels, (first > 0) - first, minlength=n)
     row, value = each_member(own, n_levels)
-    key = row * n_levels + value
+    key = np.where(value >= 0, row * n_levels + value, -1)  # one of none of the levels is new
     place = np.minimum(np.searchsorted(at_once, key), len(at_once) - 1)
-    others = np.where(at_once[place] == key, number[place], 0) if len(at_once) else 0
-    fresh = ~np.isin(key, values) / (1 + others)
+    together = at_once[place] == key if len(at_once) else np.zeros(len(key), dtype=bool)
+    fresh = (~np.isin(key, values)).astype(np.float64)
+    fresh[together] = first[place[together]]
     share = np.bincount(row, fresh, minlength=n) / np.maximum(np.bincount(row, minlength=n), 1)
-    new = np.where(np.isnan(own), 1.0, share * n_levels / np.maximum(n_levels - seen, 1))
-    return np.asarray((1 - _ANY_VALUE) * new + _ANY_VALUE)
+    some_left = left > 0
+    new = share * n_levels / np.where(some_left, left, 1.0)
+    new = np.where(some_left & ~np.isnan(own), new, 1.0)
+    return (1 - _ANY_VALUE) * new + _ANY_VALUE, np.where(some_left, 1.0, _ANY_VALUE)
 
 
 MOST_IN_SETS = 50  # levels of a column with sets of states: one bit each, of a double's 53
@@ -851,8 +862,10 @@ class Sticky(ShareKernel):
         result[known] = np.log(self._chance(values[known, 0], alike))
         return result
 
-    def new_cells(self, n: int, before: Iterable[tuple[CellPairs, Index, Array]]) -> Array:
-        """Return the chance of each value if it follows none before, over that of any (n,)."""
+    def new_cells(
+        self, n: int, before: Iterable[tuple[CellPairs, Index, Array]]
+    ) -> tuple[Array, Array]:
+        """Return `new_values` of the categories."""
         return new_values(n, len(self.levels), before)
 
     def _same(self, pairs: CellPairs) -> Array:

@@ -92,13 +92,14 @@ class ColumnKernel(ABC):
         """Return the log-density of cells that no other record tells anything about (n,)."""
         return self.log_alone(values)
 
-    def new_cells(self, n: int, before: Iterable[tuple[Any, Index, Array]]) -> Array | float:
+    def new_cells(self, n: int, before: Iterable[tuple[Any, Index, Array]]) -> tuple[Array, Array]:
         """Return the density of cells that follow none before, over that of `log_base` (n,).
 
+        And how often there can be such cells, 1 but where none are left (n,).
         `before` holds pairs of each record and those before it, its number, and how surely
         the other one came first: 1, or 1/2.
         """
-        return 1.0
+        return np.ones(n), np.ones(n)
 
     def log_relative(self, pairs: Any, k: int, elapsed: Array | None, log_alone: Array) -> Array:
         """Return `log_steps` less the log-density of each child's cell without a parent (E,)."""

@@ -581,8 +581,11 @@ class GaussianPosterior(Linear, RegressionPosterior):
     mean_prior : array of shape (D,), optional
         m. By default the mean of the records.
     mean_precision_prior : float, optional
-        The number of pseudo-records behind offset 0 (so behind the mean m of one cloud). By
-        default 1 for "zero", as in scikit-learn's BayesianGaussianMixture, else 0.01.
+        The number of pseudo-records behind offset 0 (so behind the mean m of one cloud): the
+        offset is N(0, S / number) beforehand, in units of the noise of one link. By default 1, as
+        in scikit-learn's BayesianGaussianMixture: a drift is about as large as the noise of a link,
+        as surely as one link says. With far less, few records are explained by long drifts
+        (docs/benchmarks/trust.md).
     transition_prior : float or array of shape (D, D)
         The transition in B₀; a number stands for a multiple of the identity, by default 1: a
         child is like its parent until records say otherwise.

@@ -613,8 +613,10 @@ class Spots(CellKernel):
         """Return the log-density of any spot alike (n,), 0 where missing."""
         return np.where(np.isnan(values).any(axis=1), 0.0, -np.log(len(self.spots)))
 
-    def new_cells(self, n: int, before: Iterable[tuple[CellPairs, Index, Array]]) -> Array:
-        """Return the chance of each spot if it follows none before, over that of any (n,)."""
+    def new_cells(
+        self, n: int, before: Iterable[tuple[CellPairs, Index, Array]]
+    ) -> tuple[Array, Array]:
+        """Return `new_values` of the spots."""
         return new_values(n, len(self.spots), before)
 
     def _relative(self, pairs: CellPairs, log_alone: Array) -> tuple[Array, Array, Array]:

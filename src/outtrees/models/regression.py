@@ -418,7 +418,7 @@ def gaussian_prior(options: Any, X: Array) -> GaussianPrior:
         precisions.append(_definite(shaped, "it"))
     if options._offset_is_free:
         kappa = options.mean_precision_prior
-        kappa = (1.0 if parent_free else 0.01) if kappa is None else float(kappa)
+        kappa = 1.0 if kappa is None else float(kappa)
         blocks.append(np.zeros((D, 1)))
         precisions.append(np.array([[kappa]]))
     coefficients = np.hstack(blocks) if blocks else np.empty((D, 0))

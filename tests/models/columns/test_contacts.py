@@ -1,4 +1,4 @@
-"""Contacts: ratios of pairs, their slopes, and all contacts by chance."""
+"""Contacts: ratios of pairs, and all contacts by chance."""
 
 from dataclasses import replace
 
@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from outtrees.models.columns import Contacts
-
-from .conftest import assert_slopes_agree, weighted_sum
 
 T = 6
 MET = {(1, 0), (2, 1), (5, 4)}  # (child, parent)
@@ -53,21 +51,6 @@ def test_new_records_are_neutral():
     found = contacts().log_steps(pairs, 1)
     np.testing.assert_array_equal(found[strange], 0.0)
     assert (found[~strange] == 0).sum() == 1  # the other pair that is set aside
-
-
-def test_slopes_are_differences():
-    kernel, pairs = contacts(), all_pairs()[0]
-    weights = np.random.default_rng(0).normal(size=(2, len(pairs)))
-
-    def value(params):
-        return weighted_sum(kernel.with_params(params), pairs, weights)
-
-    assert_slopes_agree(kernel.slopes(pairs, weights), value, kernel.params)
-    for found, of in (
-        (kernel.slopes_common(), lambda k: k.log_common()),
-        (kernel.prior_slopes(), lambda k: k.log_prior()),
-    ):
-        assert_slopes_agree(found, lambda p, of=of: of(kernel.with_params(p)), kernel.params)
 
 
 def test_contacts_by_chance_are_likeliest_at_their_own_rate():

@@ -81,23 +81,6 @@ def test_slopes_with_a_clock_are_differences(K, tail):
             )
 
 
-@pytest.mark.parametrize("tail", [None, 3.0])
-def test_slopes_of_places_with_ends_and_a_clock_are_differences(tail):
-    rng = np.random.default_rng(3)
-    column = rng.normal(size=(9, 4))  # first place, last place
-    column[4] = np.nan
-    child, parent = np.nonzero(~np.eye(9, dtype=bool))
-    weights, elapsed = rng.normal(size=(2, len(child))), rng.gamma(1.0, size=len(child))
-    start = Drift(clock=True, ends=True, tail=tail).start(column)
-    kernel = start.with_params(start.params + rng.normal(size=len(start.params)) / 4)
-    pairs = kernel.pairs(column, column, child, parent)
-    assert_slopes_agree(
-        kernel.slopes(pairs, weights, elapsed),
-        lambda params: weighted_sum(kernel.with_params(params), pairs, weights, elapsed),
-        kernel.params,
-    )
-
-
 def test_a_child_starts_where_its_parent_ended():
     column = np.array([[0.0, 0.0, 5.0, 6.0], [5.1, 6.2, 9.0, 9.0], [1.0, 2.0, 3.0, 3.0]])
     kernel = replace(Drift(offset=False, ends=True).start(column), cov=np.diag([0.3, 0.7]))

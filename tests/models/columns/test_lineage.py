@@ -1,6 +1,7 @@
 """The columns of a table together: the formula in plain loops, its slopes, bounded outliers."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -121,6 +122,27 @@ def test_the_formula_of_spots_and_of_values_that_none_had_before(seed, generatio
     assert lineage.contrasted == (0, 1)
     assert_formula(lineage, values)
     assert_formula(lineage, values, np.array([0, 1, 0, 0, 1, 0, 1, 1, 0]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_cell_is_compared_with_sums_to_one_over_all_cells(seed):
+    """Σ ĝ = Σ g = 1 for a house or a household, whether or not every value was there before."""
+    lineage, values = table_of_spots(seed, 1, T=14)
+    states = [lineage.kernels[0].spots, np.arange(5.0)[:, None]]
+    seen_all = 0
+    for c, u in product((0, 1), (0, 5, 9, 13)):
+        total = np.zeros(2)
+        for state in states[c]:
+            cells = [v.copy() for v in values]
+            cells[c][u] = state
+            known = log_backgrounds(lineage, cells, np.zeros(14, np.intp), np.arange(14))
+            mixed = lineage.compared(cells, known).log_alone[c]
+            total += np.exp([known[c][1][u], mixed[u]])
+        np.testing.assert_allclose(total, 1.0, atol=1e-7)  # kernels that keep a value: 1 − 1e-9
+        day = values[2][:, 0]
+        before = values[c][(day < day[u]) & ~np.isnan(values[c]).any(axis=1)]
+        seen_all += len(np.unique(before, axis=0)) == len(states[c])
+    assert seen_all or seed not in (0, 1)
 
 
 def test_the_formula_test_can_fail():

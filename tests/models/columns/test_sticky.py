@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from outtrees.models.columns import Sticky
+from outtrees.models.columns import Spots, Sticky
 
 from .conftest import climbed, densities
 
@@ -168,8 +168,56 @@ def test_new_values_of_sets():
     parent = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 3, 4])
     weight = np.array([1, 1, 1, 1, 1, 0.5, 1, 0.5, 1, 1, 0])
     pairs = kernel.pairs(cells, cells, child, parent)
-    found = kernel.new_cells(6, [(pairs, child, weight)])
+    found, possible = kernel.new_cells(6, [(pairs, child, weight)])
     # Record 3 is a or c, after a and b: c would be new, one of two. Record 5 is b or d after a,
-    # beside one b: half of b and all of d are new, among three.
-    new = [1, 1, 1, 0.5 * 4 / 2, 4 / 2, (0.5 + 1) / 2 * 4 / 3]
+    # beside one b: half of b and all of d are new, among two and a half.
+    new = [1, 1, 1, 0.5 * 4 / 2, 4 / 2, (0.5 + 1) / 2 * 4 / 2.5]
     np.testing.assert_allclose(found, 0.99 * np.array(new) + 0.01)
+    np.testing.assert_array_equal(possible, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_values_that_follow_none_before_have_chances_that_sum_to_one(seed):
+    """Whatever came before: nothing, some values or all, at once, in sets, or not known."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(0, 12))
+    others = rng.integers(0, 4, size=n).astype(float)
+    if seed % 3 == 1:
+        others = np.concatenate([others, np.arange(4.0)])  # no value is left
+    if seed % 3 == 2 and n:
+        others[rng.integers(n)] = 4 + 0b0110
+        others[rng.integers(n)] = np.nan
+    cells = np.concatenate([np.arange(4.0), others])[:, None]
+    child = np.repeat(np.arange(4), len(others))  # one record, with each value it may have
+    parent = np.tile(4 + np.arange(len(others)), 4)
+    weight = (
+        rng.choice([0.0, 0.5, 1.0], size=len(others)) if seed % 3 != 1 else np.ones(len(others))
+    )
+    weight = np.tile(weight, 4)
+    kernel = Sticky(LEVELS)
+    pairs = kernel.pairs(cells, cells, child, parent)
+    found, possible = (x[:4] for x in kernel.new_cells(len(cells), [(pairs, child, weight)]))
+    assert (found @ np.exp(kernel.log_base(cells[:4]))) == pytest.approx(1.0, abs=1e-12)
+    earlier = {x for x, w in zip(others, weight, strict=False) if w == 1 and x < 4}
+    np.testing.assert_array_equal(possible, 0.01 if len(earlier) == 4 else 1.0)
+    # A set of values has the chances of all of them together.
+    cells[0] = 4 + 0b1011
+    pairs = kernel.pairs(cells, cells, child, parent)
+    of_set = kernel.new_cells(len(cells), [(pairs, child, weight)])[0][0]
+    assert of_set * 3 == pytest.approx(found[[0, 1, 3]].sum(), abs=1e-12)
+
+
+def test_a_spot_that_is_none_of_the_known_ones_is_new_whoever_else_is_asked_about():
+    corners = np.array([[0.0, 0.0], [0.0, 1.0], [2.0, 0.5]])
+    kernel = Spots().start(corners)
+    cells = np.concatenate([corners, [[0.0, 1.0], [7.0, 7.0]]])
+    child, parent = np.repeat([3, 4], 3), np.tile([0, 1, 2], 2)
+    weight = np.tile([1.0, 0.0, 1.0], 2)
+
+    def new(rows):
+        here = np.isin(child, rows)
+        pairs = kernel.pairs(cells, cells, child[here], parent[here])
+        return kernel.new_cells(5, [(pairs, child[here], weight[here])])[0][rows]
+
+    np.testing.assert_allclose(new([3, 4]), [new([3])[0], new([4])[0]])
+    np.testing.assert_allclose(new([4]), 0.99 * 3 / 1 + 0.01)

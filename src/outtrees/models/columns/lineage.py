@@ -69,6 +69,7 @@ class Anywhere(NamedTuple):
 
     log_scale: Array  # (n,)
     ratio: Array  # (n,)
+    possible: Array  # (n,), how often there can be such cells: less than 1 where none are left
 
     @property
     def log_density(self) -> Array:
@@ -90,9 +91,14 @@ class Alone(NamedTuple):
         """Return the share of cells that follow none of so many earlier ones (n,)."""
         return self.always + (1 - self.always) * self.first / (self.first + number)
 
+    def new_beside(self, base: Anywhere, number: Array) -> Array:
+        """Return the share of cells that follow none, given what can be (n,)."""
+        new = self.new(number)
+        return np.asarray(new * base.possible / (1 - new + new * base.possible))
+
     def log_density(self, base: Anywhere, near: Array, number: Array) -> Array:
         """Return log ĝ (n,) by the density of any cell and the mean about earlier ones."""
-        new = self.new(number)
+        new = self.new_beside(base, number)
         return np.asarray(base.log_scale + np.log(new * base.ratio + (1 - new) * near))
 
 
@@ -391,7 +397,7 @@ class Lineage:
         def loss(params: Array) -> tuple[float, Array]:
             kernel = alone.kernel.with_params(params)
             near, number = self._near(earlier, c, kernel, base)
-            new = alone.new(number)
+            new = alone.new_beside(base, number)
             total = new * base.ratio + (1 - new) * near
             known = self._known(earlier, c, kernel, earlier.met)
             slopes = kernel.prior_slopes()
@@ -413,7 +419,7 @@ class Lineage:
     def _base(values: Sequence[Array], earlier: Earlier, c: int, kernel: ColumnKernel) -> Anywhere:
         """Return the density of cells that follow none before."""
         n = len(values[c])
-        ratio = kernel.new_cells(
+        ratio, possible = kernel.new_cells(
             n,
             [
                 (
@@ -424,7 +430,7 @@ class Lineage:
                 for stretch in earlier.pairs.stretches
             ],
         )
-        return Anywhere(kernel.log_base(values[c]), np.broadcast_to(ratio, n))
+        return Anywhere(kernel.log_base(values[c]), ratio, possible)
 
     def _ratio(
         self, earlier: Earlier, stretch: Stretch, c: int, kernel: ColumnKernel, base: Anywhere
