@@ -21,7 +21,12 @@ from outtrees import (
 from outtrees._common.order import record_order
 from outtrees.models import KernelMutation
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+# Three clouds for 30 records are too many for draws that can be trusted (Pareto k 1.05); what does
+# not matter may not matter to them either.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:edge_marginals_ and root_marginals_ may be off"),
+]
 
 CHAINS: dict[str, Any] = {"n_chains": 2, "n_draws": 8, "random_state": 0}
 # Fits end within 1e-4 nats of a maximum: sums in another order end at another point there.

@@ -33,6 +33,9 @@ def saved(model, tmp_path):
     return load(save(model, tmp_path / "model"))
 
 
+# A dozen records under families with many parameters: their draws cannot be trusted, and what is
+# read back must be the same all the same.
+@pytest.mark.filterwarnings("ignore:edge_marginals_ and root_marginals_ may be off")
 @pytest.mark.parametrize("mutation", ["gaussian", "kernel", "mixture", "columns"])
 def test_bayesian(tmp_path, mutation):
     model = quietly(BayesianOutTree(mutation, max_iter=3, random_state=0).fit, X)
