@@ -128,7 +128,7 @@ def from_priors(seed: int, n: int) -> tuple[dict[str, float], Outbreak]:
         true = _drawn_parameters(rng)
         try:
             return true, simulated(int(rng.integers(2**31)), n, tries=1, **true)
-        except ValueError:
+        except (ValueError, OverflowError):  # it died out, or lasted thousands of years
             continue
 
 
@@ -376,7 +376,9 @@ def back(number: int, inherited: bool = False) -> None:
         first = date(2020, 1, 1)
         assert outbreak.infected is not None
         for cells, day in zip(spread.infections, outbreak.infected.tolist(), strict=True):
-            low, high = (date.fromisoformat(x) for x in (cells.lower, cells.upper))
+            low, high = (
+                date.fromisoformat(x) if x else date.min for x in (cells.lower, cells.upper)
+            )
             dates += [1, low <= first + timedelta(days=int(np.floor(day))) <= high]
     print("| support | candidates | promised | true |\n|---|---|---|---|")
     for b, (n, promised, is_right) in enumerate(bins):

@@ -5,7 +5,7 @@ import pytest
 
 from outtrees import Ancestry
 from outtrees.ancestry.learning import Problem
-from outtrees.ancestry.spread import _links_and_infections, covariance
+from outtrees.ancestry.spread import _dated, _links_and_infections, covariance
 from outtrees.models.columns import Transmission
 
 GIVEN = {"generation_mean": 5.0, "generation_sd": 2.0, "delay_mean": 4.0, "delay_sd": 1.5}
@@ -161,3 +161,8 @@ def test_parents_with_little_support_leave_the_law_of_delays(monkeypatch):
     middle = int((np.cumsum(kernel.delay_law) < 0.5).sum())
     delays = np.array(infections["sampled"]) - np.array(infections["infected"])
     np.testing.assert_allclose(delays, (middle + 0.5) * kernel.step)
+
+
+def test_dates_before_all_calendars_are_empty():
+    assert _dated(-1e7, calendar=True) == ""
+    assert _dated(-1e7, calendar=False) == -1e7

@@ -66,12 +66,15 @@ def spread_of(
 
 
 def _dated(value: float, calendar: bool) -> Any:
-    """Return a date as the table has it."""
+    """Return a date as the table has it; nothing for days that no calendar has."""
     if not np.isfinite(value):
         return ""
     if not calendar:
         return float(value)
-    return iso_day(value + 0.5)
+    try:
+        return iso_day(value + 0.5)
+    except OverflowError:
+        return ""
 
 
 # Links and infection dates -----------------------------------------------------------------
