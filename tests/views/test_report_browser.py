@@ -652,6 +652,21 @@ def test_what_contradicts_itself_is_said_to_be_impossible(show, outbreak):
     assert not page["what-if"].is_displayed()
 
 
+def test_commands_of_long_names_fit_a_phone(show):
+    page = show(
+        small(ids=["L" * 190 + str(i) for i in range(8)])
+    )  # no weights: the command is shown
+    size = {"width": 400, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        supposed = [{"kind": "parent", "child": 3, "parent": 1}]
+        page.later("window.outtrees.supposeAll(arguments[0]).then(() => 0)", supposed)
+        assert page["what-if-command"].is_displayed()
+        assert page.run("return document.documentElement.scrollWidth") <= 400
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_large_tables_get_the_command_instead(show):
     page = show(make_report([-1, 0, 0], ids=["it's", "b", "c"]))
     page.click(1)
@@ -1309,6 +1324,17 @@ def test_paper_is_wide_enough_for_every_table(show):
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     page.run("window.outtrees.state.show('table')")
     page.until(lambda: len(page["table-body"].find_elements(By.TAG_NAME, "table")) == 1)
+
+
+def test_one_menu_is_open_at_a_time(show):
+    page = show(small(dates=np.arange(8.0)))
+    page["filter"].find_element(By.TAG_NAME, "summary").click()
+    assert page["filter-column"].is_displayed()
+    page["download"].find_element(By.TAG_NAME, "summary").click()
+    assert page["save-newick"].is_displayed()
+    assert not page["filter-column"].is_displayed()  # its buttons would lie below the other's
+    page["save-newick"].send_keys(Keys.ESCAPE)
+    assert not page["save-newick"].is_displayed()
 
 
 def test_menus_stay_inside_the_page_of_a_phone(show):

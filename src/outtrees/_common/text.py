@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
+from html import escape
 
 
 def short_number(value: float, digits: int = 3) -> str:
@@ -65,3 +66,25 @@ def free_name(name: str, taken: Container[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def html_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], right: Container[int] = ()
+) -> str:
+    """Return a table as a notebook shows it: cells are text, never markup; some end at the right.
+
+    Examples
+    --------
+    >>> print(html_table(["child", "support"], [["<b>", "0.9"]], right={1}).splitlines()[2])
+    <tr><td style="text-align: left">&lt;b&gt;</td><td style="text-align: right">0.9</td></tr>
+    """
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        inner = (
+            f'<{tag} style="text-align: {"right" if i in right else "left"}">{escape(cell)}</{tag}>'
+            for i, cell in enumerate(cells)
+        )
+        return f"<tr>{''.join(inner)}</tr>"
+
+    body = "\n".join(line(row, "td") for row in rows)
+    return f"<table>\n<thead>{line(head, 'th')}</thead><tbody>\n{body}\n</tbody>\n</table>"

@@ -11,13 +11,13 @@ import re
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from html import escape
 from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, overload
 
 from outtrees._common.files import write_atomically
+from outtrees._common.text import html_table
 from outtrees.errors import MissingExtraError
 
 _ROWS_SHOWN = 30
@@ -204,23 +204,10 @@ class Table:
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it; names of records are text, never markup."""
         shown = self.head(_ROWS_SHOWN)
-        align = [
-            ' style="text-align: right"' if _is_number(cells) else ' style="text-align: left"'
-            for cells in shown.values()
-        ]
-
-        def line(cells: Sequence[str], tag: str) -> str:
-            inner = (
-                f"<{tag}{style}>{escape(cell)}</{tag}>"
-                for cell, style in zip(cells, align, strict=True)
-            )
-            return f"<tr>{''.join(inner)}</tr>"
-
-        body = "\n".join(line([_text(cell) for cell in row], "td") for row in shown)
+        right = {i for i, cells in enumerate(shown.values()) if _is_number(cells)}
         rest = len(self) - len(shown)
         more = f"\n<p>… {rest} more rows</p>" if rest else ""
-        head = line(self.columns, "th")
-        return f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>{more}"
+        return html_table(self.columns, ([_text(c) for c in row] for row in shown), right) + more
 
 
 @lru_cache

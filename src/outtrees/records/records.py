@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees._common.text import counted, first_ten, quoted, shown
+from outtrees._common.text import counted, first_ten, html_table, quoted, shown
 from outtrees.errors import RecordsError
 from outtrees.records.column import Column
 
@@ -77,6 +78,12 @@ class Records:
 
     def __repr__(self) -> str:
         return self.describe()
+
+    def _repr_html_(self) -> str:
+        """Return what `describe` says as a notebook shows it; names are text, never markup."""
+        title, head, *rows = self._described()
+        told = "".join(f"<p>{escape(text)}</p>" for text in (title[0], *self.notes))
+        return told + html_table(head, rows, right={3})
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -146,21 +153,26 @@ class Records:
         str
             The table; the first line counts the records.
         """
-        lines = [("column", "kind", "values", "missing", "why this kind")]
-        for name, role, reason in self.roles:
-            values, missing = self._role_summary(role)
-            lines.append((shown(name, 24), role, values, missing, reason))
-        for c in self.columns:
-            lines.append((shown(c.name, 24), c.kind, c.summary, str(c.n_missing), c.reason))
-        lines[1:] = sorted(lines[1:], key=lambda line: line[1] == "ignored")
+        (title,), *lines = self._described()
         width = [max(len(line[i]) for line in lines) for i in range(4)]
         rows = [
             f"{a:{width[0]}}  {b:{width[1]}}  {c:{width[2]}}  {d:>{width[3]}}  {e}".rstrip()
             for a, b, c, d, e in lines
         ]
+        return "\n".join([title, *self.notes, *rows])
+
+    def _described(self) -> list[tuple[str, ...]]:
+        """Return how many records there are, the head of a table of the columns, and its rows."""
+        lines = []
+        for name, role, reason in self.roles:
+            values, missing = self._role_summary(role)
+            lines.append((shown(name, 24), role, values, missing, reason))
+        for c in self.columns:
+            lines.append((shown(c.name, 24), c.kind, c.summary, str(c.n_missing), c.reason))
+        lines.sort(key=lambda line: line[1] == "ignored")
         files = ", ".join(shown(name) for name in self.provenance if name != "table in memory")
         title = counted(len(self), "record") + (f" from {files}" if files else "")
-        return "\n".join([title, *self.notes, *rows])
+        return [(title,), ("column", "kind", "values", "missing", "why this kind"), *lines]
 
     def _role_summary(self, role: str) -> tuple[str, str]:
         """Return the summary of values and the number of missing cells."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from html import escape
 from math import fsum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from outtrees._common.arguments import as_count
 from outtrees._common.random import RandomState, as_generator
+from outtrees._common.text import html_table
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees import weights
 from outtrees.trees.dense import DenseTrees
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from outtrees.trees.sparse.fronts import Plan
 
 Roots = Literal["single", "any"]
+_SHOWN_AT_ONCE, _ROWS_SHOWN = (
+    300,
+    10,
+)  # records of which a notebook shows the parents, and of how many
 SparseArray = Any  # SciPy's sparse arrays and matrices have no common type to name
 
 
@@ -291,6 +297,26 @@ class OutTreeDistribution:
     def __repr__(self) -> str:
         listed = f"{len(self.child)} possible edges, " if self.listed else ""
         return f"OutTreeDistribution({self.n_records} records, {listed}roots={self.roots!r})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: log Z, and the best parents of the first records.
+
+        Of many records the parents are left out, since nobody asked for their marginals yet.
+        """
+        said = f"<p>{escape(repr(self))}, log Z = {self.log_z:.6g}</p>"
+        if self.n_records > _SHOWN_AT_ONCE:
+            return said
+        pairs = zip(self.child, self.parent, strict=True) if self.listed else ()
+        place = {(int(u), int(v)): e for e, (u, v) in enumerate(pairs)}
+        parents = self.consensus().parents.tolist()
+        rows = []
+        for u, v in enumerate(parents[:_ROWS_SHOWN]):
+            edge: Any = place[u, v] if self.listed and v >= 0 else (u, v)
+            support = self.root_marginals[u] if v < 0 else self.edge_marginals[edge]
+            rows.append([str(u), "none" if v < 0 else str(v), f"{support:.3f}"])
+        more = self.n_records - len(rows)
+        said += html_table(["child", "best parent", "support"], rows, right={0, 1, 2})
+        return said + (f"<p>… {more} more records</p>" if more else "")
 
     @property
     def n_records(self) -> int:

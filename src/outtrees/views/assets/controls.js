@@ -128,6 +128,14 @@ function toNewick() {
   }).join("");
 }
 
+// One menu at a time, which the browser sees to by their name; Escape closes it.
+addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && event.target.closest?.(".menu[open]");
+  if (!menu) return;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+});
+
 function startSaving() {
   const save = (name, blob) => {
     const link = make("a", { href: URL.createObjectURL(blob), download: name, class: "hidden" });
