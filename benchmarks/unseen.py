@@ -15,16 +15,18 @@ gaps       150 records; 20 % of the cells hidden. Printed: RMSE in standard devi
 
 Vine copulas need `pip install pyvinecopulib`; Vehicle, Vowel, BostonHousing, Glass, Satellite,
 Ionosphere, Servo and Sonar come from R's mlbench (Debian's r-cran-mlbench; FOLDER holds Vehicle.rda
-and so on) and need `pip install rdata pandas`. What is not there is left out, and named.
+and so on) and need `pip install rdata pandas`. What is not there is left out, and named. With
+`--keep SCORES` an interrupted comparison of densities goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +47,9 @@ from outtrees.imputation.imputer import OutTreeImputer
 from outtrees.labels.classifier import OutTreeClassifier
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from paper.density_methods import vine_log_density
 from paper.dirichlet_mixture import DirichletProcessMixture
+from paper.units import Unit, cpu_seconds, run_units
 
 HALVES = {
     "densities": {
@@ -212,24 +216,6 @@ def gibbs_mixture(train: Any, test: Any) -> Any:
     return DirichletProcessMixture(random_state=0).fit(train).score_samples(test)
 
 
-def vine(train: Any, test: Any) -> Any:
-    """A vine of all families by BIC, truncated by it too, over kernel densities of columns."""
-    import pyvinecopulib as pv
-
-    inside, new = np.empty_like(train), np.empty_like(test)
-    alone = np.zeros(len(test))
-    for c in range(train.shape[1]):
-        margin = pv.Kde1d()
-        margin.fit(train[:, c].copy())
-        inside[:, c], new[:, c] = margin.cdf(train[:, c].copy()), margin.cdf(test[:, c].copy())
-        alone += np.log(np.maximum(margin.pdf(test[:, c].copy()), 1e-12))
-    controls = pv.FitControlsVinecop(
-        family_set=pv.all, selection_criterion="bic", select_trunc_lvl=True, num_threads=1
-    )
-    copula = pv.Vinecop.from_data(np.clip(inside, 1e-6, 1 - 1e-6), controls=controls)
-    return np.log(np.maximum(copula.pdf(np.clip(new, 1e-6, 1 - 1e-6)), 1e-300)) + alone
-
-
 def our_density(train: Any, test: Any) -> Any:
     return OutTreeDensity(random_state=0).fit(train).score_samples(test)
 
@@ -239,44 +225,51 @@ DENSITIES: dict[str, Callable[[Any, Any], Any]] = {
     "GMM by CV": gaussian_mixture,
     "Bayesian GMM": bayesian_mixture,
     "Gibbs DP mixture": gibbs_mixture,
-    "vine": vine,
+    "vine": vine_log_density,
     OURS["densities"]: our_density,
 }
 
 
-def compare_densities(half: str, n_splits: int, mlbench: Path | None) -> None:
-    methods, ours = dict(DENSITIES), OURS["densities"]
+def score_split(unit: Unit, settings: Mapping[str, Any]) -> dict[str, float]:
+    """Return the mean log-density of the test records by one method on one split of one set."""
+    warnings.simplefilter("ignore")
+    X = dithered(unit.dataset, None if settings["mlbench"] is None else Path(settings["mlbench"]))
+    *_, (train, test) = splits(X, unit.fold + 1)
+    return {"score": float(np.mean(DENSITIES[unit.method](train, test)))}
+
+
+def compare_densities(half: str, n_splits: int, mlbench: Path | None, keep: Path | None) -> None:
+    methods, ours = list(DENSITIES), OURS["densities"]
     try:
         import pyvinecopulib  # noqa: F401
     except ImportError:
         print("vine left out: pyvinecopulib is not installed")
-        del methods["vine"]
-    names = " | ".join(methods)
-    print(f"| set | {names} | ahead of the best other by | seconds |")
+        methods.remove("vine")
+    print(f"| set | {' | '.join(methods)} | ahead of the best other by | seconds |")
     print("|---" * (len(methods) + 3) + "|")
-    for name in HALVES["densities"][half]:
-        X = dithered(name, mlbench)
-        if X is None:
-            print(f"{name} left out: give --mlbench", flush=True)
-            continue
-        scores: dict[str, list[float]] = {method: [] for method in methods}
-        seconds = 0.0
-        for train, test in splits(X, n_splits):
-            for method, density in methods.items():
-                begin = time.process_time()
-                scores[method].append(float(np.mean(density(train, test))))
-                seconds += (time.process_time() - begin) * (method == ours)
-        best = max((m for m in methods if m != ours), key=lambda m: np.mean(scores[m]))
-        means = " | ".join(f"{np.mean(scores[m]):.2f}" for m in methods)
-        print(
-            f"| {name} ({X.shape[1]} columns) | {means} | "
-            f"{difference(scores[ours], scores[best], '+.2f')} ({best}) | "
-            f"{seconds / n_splits:.1f} |",
-            flush=True,
-        )
+    settings = {"mlbench": None if mlbench is None else str(mlbench)}
+    with tempfile.TemporaryDirectory() as aside:
+        folder = Path(aside) if keep is None else keep
+        for name in HALVES["densities"][half]:
+            X = dithered(name, mlbench)
+            if X is None:
+                print(f"{name} left out: give --mlbench", flush=True)
+                continue
+            units = [Unit("unseen", name, m, i) for m in methods for i in range(n_splits)]
+            found = run_units(folder, units, score_split, settings=settings)
+            values = np.reshape([one["score"] for one in found], (len(methods), n_splits))
+            scores = dict(zip(methods, values, strict=True))
+            seconds = np.mean([s for s in cpu_seconds(folder, units)[-n_splits:] if s is not None])
+            best = max((m for m in methods if m != ours), key=lambda m: np.mean(scores[m]))
+            means = " | ".join(f"{np.mean(scores[m]):.2f}" for m in methods)
+            print(
+                f"| {name} ({X.shape[1]} columns) | {means} | "
+                f"{difference(scores[ours], scores[best], '+.2f')} ({best}) | {seconds:.1f} |",
+                flush=True,
+            )
 
 
-def difference(ours: list[float], others: list[float], form: str) -> str:
+def difference(ours: Any, others: Any, form: str) -> str:
     """Return mean ± standard error of paired differences."""
     ahead = np.array(ours) - np.array(others)
     error = ahead.std(ddof=1) / np.sqrt(len(ahead)) if len(ahead) > 1 else np.nan
@@ -519,9 +512,13 @@ def main() -> None:
     parser.add_argument("half", choices=["decide", "report"])
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--mlbench", type=Path)
+    parser.add_argument("--keep", type=Path, help="keep each score of densities here, and go on")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    compare = {"densities": compare_densities, "labels": compare_labels, "gaps": compare_gaps}
+    if options.what == "densities":
+        compare_densities(options.half, options.splits, options.mlbench, options.keep)
+        return
+    compare = {"labels": compare_labels, "gaps": compare_gaps}
     compare[options.what](options.half, options.splits, options.mlbench)
 
 

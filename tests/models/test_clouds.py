@@ -8,7 +8,13 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from outtrees.models.cloud_kernels import chain, draw_base, gather_statistics, log_joint
-from outtrees.models.clouds import Base, CloudsMutation, Draw, sample_partitions
+from outtrees.models.clouds import (
+    Base,
+    CloudsMutation,
+    Draw,
+    column_order,
+    sample_partitions,
+)
 
 
 def partitions(n):
@@ -324,3 +330,13 @@ def test_sparse_clouds_are_normalised():
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     total = np.exp(clouds.log_root(points)).sum() * (grid[1] - grid[0]) ** 2
     assert total == pytest.approx(1.0, abs=0.01)  # tails of Student densities lie outside
+
+
+def test_sparse_clouds_take_columns_that_do_not_vary():
+    """Each fold of a table of codes may hold such a column; a warning fails this test."""
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    X[:, [1, 3]] = 2.0
+    centred = X - X.mean(axis=0)
+    assert sorted(column_order(centred.T @ centred)) == [0, 1, 2, 3]
+    clouds = CloudsMutation(sparse=True).start(X, random_state=0)
+    assert np.isfinite(clouds.log_root(X)).all()

@@ -11,8 +11,20 @@ from outtrees.datasets import make_out_tree
 from outtrees.models import GaussianMutation
 from paper import EXPERIMENTS, table1
 from paper.__main__ import command
-from paper.density_methods import PEERS
-from paper.table1 import METHODS, PUBLISHED, ROWS, SETS, SPREAD, collect, fold, records
+from paper.density_methods import DEFAULT, PEERS
+from paper.table1 import (
+    METHODS,
+    PUBLISHED,
+    ROWS,
+    SETS,
+    SPREAD,
+    collect,
+    compare,
+    fold,
+    holm,
+    records,
+    verdict,
+)
 from paper.units import Unit
 
 
@@ -34,16 +46,49 @@ def test_quick_form_writes_a_table_with_every_method(page):
 
 
 def test_rows_are_the_numbers_of_their_methods():
-    result = {"score": 1.0, "ratio score": 2.0, "single score": 3.0, "single ratio score": 4.0}
-    found = {Unit("table1", "heart", method, 0): result for method in METHODS}
+    found = {
+        Unit("table1", "heart", method, 0): {"score": i, "ratio score": -i}
+        for i, method in enumerate(METHODS)
+    }
     densities = collect(found, ["heart"], 1, "normalised")["heart"]
     assert list(densities) == [*PEERS, *ROWS]
-    assert densities["tdid, mixture"] == [3.0]
-    assert densities["tdid, stacked"] == [1.0]
+    assert densities["tdid, kernel"] == [list(METHODS).index("tdid kernel")]
     ratios = collect(found, ["heart"], 1, "ratio")["heart"]
     assert list(ratios) == list(ROWS)
-    assert ratios["tdid, mixture"] == [4.0]
-    assert ratios["tdid (single Gaussian)"] == [2.0]
+    assert ratios[DEFAULT] == [-list(METHODS).index(DEFAULT)]
+
+
+def test_holm_rejects_what_the_steps_reject():
+    """The slow twin: p-values from the smallest, each against 0.05 over how many are left."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        p = rng.random(8) ** 4
+        rejected = np.zeros(8, dtype=bool)
+        for left, i in zip(range(8, 0, -1), np.argsort(p), strict=True):
+            if p[i] * left >= 0.05:
+                break
+            rejected[i] = True
+        assert np.array_equal(holm(p) < 0.05, rejected)
+
+
+def test_verdict_says_who_is_behind_and_who_cannot_be_told_apart():
+    noise = np.random.default_rng(0).normal(size=10)
+    scores = {"heart": {peer: np.zeros(10) for peer in PEERS} | {DEFAULT: 5 + 0.1 * noise}}
+    assert verdict("heart", compare(scores)) == "heart: ahead of all others."
+    scores["heart"]["GMM-2"] = scores["heart"][DEFAULT] + noise - noise.mean()
+    scores["heart"]["Parzen"] = np.full(10, 9.0)
+    text = verdict("heart", compare(scores))
+    assert "behind Parzen" in text
+    assert "not told apart from GMM-2" in text
+
+
+def test_correction_counts_all_comparisons_of_the_page():
+    noise = np.random.default_rng(1).normal(size=10)
+    one = {peer: np.zeros(10) for peer in PEERS} | {DEFAULT: 0.9 + noise}
+    alone, beside = compare({"heart": one}), compare({"heart": one, "liver": one})
+    for peer in PEERS:
+        p, q = alone["heart", peer].p_value, beside["heart", peer].p_value
+        assert q == pytest.approx(min(1.0, 2 * p))
 
 
 def test_published_values_are_the_papers():

@@ -493,7 +493,8 @@ def column_order(gram: Array) -> Ints:
     >>> column_order(np.array([[1.0, 0.1, 0.9], [0.1, 1.0, 0.5], [0.9, 0.5, 1.0]]))
     array([2, 0, 1])
     """
-    variances = np.maximum(np.diagonal(gram), np.finfo(float).tiny)
+    variances = np.diagonal(gram)
+    variances = np.where(variances > 0, variances, 1.0)  # a constant column resembles none
     alike = gram**2 / np.outer(variances, variances)
     order = [int(alike.sum(axis=0).argmax())]
     nearest = alike[order[0]].copy()
