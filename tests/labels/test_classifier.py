@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import make_circles
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from oracles.labellings import enumerate_labels
 from outtrees.inference.likelihood import log_number_of_trees
-from outtrees.labels import LabelModel
+from outtrees.labels import LabelModel, average_edges, label_posterior
+from outtrees.labels.choice import FOUNDERS, OF_CLASS, with_setting
 from outtrees.labels.classifier import OutTreeClassifier
+from outtrees.labels.model import leaf_label_distributions
 from outtrees.labels.refitting import AttributeMutations, refitted
 from outtrees.models import CategoricalMutation, GaussianMutation, MixtureMutation
 
@@ -93,7 +96,7 @@ def test_settings_are_chosen_by_hiding_labels():
     assert len(follows.choice_.scores) == 4
     assert follows.choice_.errors.min() == 0.0
     both = OutTreeClassifier(**FEW).fit(X, truth)
-    assert len(both.choice_.scores) == 14
+    assert len(both.choice_.scores) == 16
     assert OutTreeClassifier(**FIXED).fit(X, truth).choice_ is None
 
 
@@ -171,8 +174,11 @@ def test_correlated_columns_do_not_drown_the_labels():
 
 @pytest.mark.parametrize(("shape", "favoured"), [("rings", True), ("clouds", False)])
 def test_attributes_favour_trees_where_classes_wind(shape, favoured):
-    """All forms but clouds gain the same where classes wind, and lose it where they do not."""
-    from sklearn.datasets import make_blobs, make_circles
+    """All forms but clouds gain the same where classes wind, and lose it where they do not.
+
+    Founders gain one nat more in any case.
+    """
+    from sklearn.datasets import make_blobs
 
     X, truth = (
         make_circles(150, noise=0.06, factor=0.5, random_state=1)
@@ -183,6 +189,7 @@ def test_attributes_favour_trees_where_classes_wind(shape, favoured):
     choice = OutTreeClassifier(random_state=0).fit(X, known).choice_
     added = choice.scores - 0.5 * choice.log_held_out
     assert np.allclose(added[choice.fresh == 1], 0)
+    added[choice.fresh == FOUNDERS] -= 1.0
     assert np.ptp(added[choice.fresh != 1]) < 1e-9
     added = added[choice.fresh != 1][0]
     assert 1 < (added if favoured else -added) <= 4 + 1e-9
@@ -201,14 +208,14 @@ def test_winding_does_not_depend_on_rows_or_repeats():
 
 def test_rings_from_two_labels_each():
     """With two known in a class hidden labels say nothing; sharp trees follow rings anyway."""
-    from sklearn.datasets import make_circles
-
     X, truth = make_circles(150, noise=0.06, factor=0.5, random_state=1)
     y = np.full(150, -1)
     for c in (0, 1):
         y[np.flatnonzero(truth == c)[:2]] = c
     wrong = (OutTreeClassifier(random_state=0).fit(X, y).transduction_ != truth).mean()
-    assert wrong < 0.1  # Gaussian classes alone: half of them
+    # 0.11, as founders hand labels across a gap here; less without them, but more on other rings
+    # (docs/labels.md). Gaussian classes alone: half of them.
+    assert wrong < 0.15
 
 
 def test_what_few_labels_leave_open_is_averaged():
@@ -218,14 +225,24 @@ def test_what_few_labels_leave_open_is_averaged():
     options = {"n_chains": 4, "n_draws": 48, "random_state": 0}
     found = OutTreeClassifier(**options).fit(X, y)
     average = found.average_
-    assert len(average.weights) == 8  # of three forms
+    assert len(average.weights) == 8  # of four forms
     assert average.weights.sum() == pytest.approx(1.0)
     assert found.stickiness_ == average.stickiness[0]
     new = np.array([[0.5, 1.0], [4.0, 4.0], [7.0, 9.0]])
     labels, leaves, edges, variance = 0.0, 0.0, 0.0, found.label_errors_**2
     settings = average.weights, average.stickiness, average.sharpness, average.fresh
-    assert {1, 2} <= set(average.fresh)
+    assert {OF_CLASS, FOUNDERS} <= set(average.fresh)
     for weight, s, a, fresh in zip(*settings, strict=True):
+        if fresh == FOUNDERS:  # no option has them alone
+            model = with_setting(found.model_, s, a, fresh)
+            alone = label_posterior(model, y, 4, 48, 5, 0)
+            layers = found.mutation_.log_conditional(new, X)[None]
+            nothing = np.full((3, 2), -np.inf)
+            leaf = leaf_label_distributions(model, layers, alone.distributions, nothing)
+            labels, leaves = labels + weight * alone.distributions, leaves + weight * leaf
+            edges = edges + weight * average_edges(model, alone.label_draws)[0]
+            variance = variance + (weight * alone.standard_error) ** 2
+            continue
         joint = (False, "fresh", "common")[int(fresh)]
         alone = OutTreeClassifier(stickiness=s, sharpness=a, joint=joint, **options).fit(X, y)
         labels = labels + weight * alone.label_distributions_
@@ -422,3 +439,29 @@ def test_chains_that_disagree_are_reported(monkeypatch):
         ConvergenceWarning, match=r"R-hat 1.70, error of a label probability up to 0.20\); raise"
     ):
         OutTreeClassifier(**FIXED).fit(X4, [0, 1, 0, 1])
+
+
+@pytest.mark.filterwarnings("ignore:.*the chains disagree")  # too few steps: widths matter here
+def test_the_window_has_one_width_in_units_of_the_columns():
+    X, y = make_circles(80, noise=0.08, factor=0.5, random_state=5)
+    known = np.where(np.arange(80) % 8 == 0, y, -1)
+    model = OutTreeClassifier(**FEW).fit(X, known)
+    widths = np.sqrt(np.diag(model.mutation_.mutation_cov)) / X.std(axis=0)
+    assert widths[0] == pytest.approx(widths[1])
+    units = np.array([1.0, 1000.0])
+    other = OutTreeClassifier(**FEW).fit(X * units, known)
+    share = np.diag(other.mutation_.mutation_cov) / (units**2 * X.var(axis=0))
+    np.testing.assert_allclose(share, widths**2, rtol=1e-6)
+    # A column that says nothing changes nothing.
+    with pytest.warns(ConvergenceWarning, match="column 2 is constant"):
+        wider = OutTreeClassifier(**FEW).fit(np.column_stack([X, np.full(80, 3.0)]), known)
+    share = np.diag(wider.mutation_.mutation_cov)[:2] / X.var(axis=0)
+    np.testing.assert_allclose(share, widths**2, rtol=1e-6)
+
+
+def test_new_records_follow_founders():
+    X, y = make_circles(80, noise=0.03, factor=0.4, random_state=5)
+    known = np.where(np.arange(80) % 8 == 0, y, -1)
+    model = OutTreeClassifier(**FEW).fit(X, known)
+    assert FOUNDERS in model.average_.fresh
+    np.testing.assert_array_equal(model.predict(0.999 * X), y)

@@ -1,5 +1,7 @@
 """Labels averaged over trees and labels, against the sum over all of both."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -16,7 +18,7 @@ from outtrees.labels import (
     smoothed_marginal,
     weigh_trees,
 )
-from outtrees.labels.choice import OF_CLASS, PLAIN, Setting, tried_settings
+from outtrees.labels.choice import FOUNDERS, OF_CLASS, PLAIN, Setting, tried_settings, with_setting
 from outtrees.labels.importance import TreeProposal
 from outtrees.labels.model import leaf_label_distributions
 
@@ -179,6 +181,45 @@ def test_a_setting_that_is_given_is_kept():
     assert choice.best.stickiness == 1.0
     assert np.isfinite(choice.scores).all()
     np.testing.assert_array_equal(choice.errors, 0.0)
+
+
+def test_founders_hand_their_labels_down():
+    """By all trees and labels, by all forests of founders, and by the walk to a founder."""
+    model = random_model(5, 5, 2).with_options(founders=KNOWN)
+    founded = with_setting(model, 0.9, 1.5, FOUNDERS)
+    found = enumerate_labels(founded, KNOWN)[0]
+    unknown, begins = np.flatnonzero(KNOWN < 0), np.flatnonzero(KNOWN >= 0)
+    weights = np.exp(1.5 * model.log_attributes[0])
+    np.fill_diagonal(weights, 0.0)
+    by_forests = np.zeros((5, 2))
+    for parents in itertools.product(range(5), repeat=len(unknown)):
+        parent = dict(zip(unknown, parents, strict=True))
+        ends = []
+        for u in unknown:
+            seen = [u]
+            while seen[-1] in parent and len(seen) <= 5:
+                seen.append(parent[seen[-1]])
+            ends.append(seen[-1])
+        if set(ends) <= set(begins):
+            weight = np.prod([weights[u, v] for u, v in parent.items()])
+            by_forests[unknown, KNOWN[ends]] += weight
+    by_forests[unknown] /= by_forests[unknown].sum(axis=1, keepdims=True)
+    walk = weights / weights.sum(axis=1, keepdims=True)
+    steps = np.eye(len(unknown)) - walk[np.ix_(unknown, unknown)]
+    by_walks = np.linalg.solve(steps, walk[np.ix_(unknown, begins)] @ np.eye(2)[KNOWN[begins]])
+    np.testing.assert_allclose(found[unknown], by_forests[unknown], atol=1e-9)
+    np.testing.assert_allclose(found[unknown], by_walks, atol=1e-9)
+    drawn = weigh_trees(founded, KNOWN, 4000, 0)
+    assert drawn.effective_trees == pytest.approx(4000)  # nothing is left to weigh
+    np.testing.assert_allclose(drawn.marginals, found, atol=2 / np.sqrt(4000))
+    order = np.array([3, 1, 4, 0, 2])
+    there = with_setting(model.reordered(order), 0.9, 1.5, FOUNDERS)
+    np.testing.assert_allclose(enumerate_labels(there, KNOWN[order])[0], found[order], atol=1e-9)
+
+
+def test_a_model_without_founders_says_so():
+    with pytest.raises(ValueError, match="without founders"):
+        with_setting(random_model(5, 5, 2), 0.9, 1.0, FOUNDERS)
 
 
 def test_hidden_labels_do_not_show():

@@ -42,7 +42,8 @@ def log_weights(model, trees, labels):
                     weight += np.log(s * same + drawn)
                 elif weight > -np.inf:
                     begun = np.exp(model.sharpness * model.log_fresh[u, labels[u]])
-                    weight = np.log(s * same * np.exp(weight) + drawn * begun)
+                    with np.errstate(divide="ignore"):  # impossible with these labels
+                        weight = np.log(s * same * np.exp(weight) + drawn * begun)
             total[trees[:, u] == v] += weight
     return total
 

@@ -61,8 +61,8 @@ def _share(name: str, help: str) -> Decorator:
 @choice(
     "--mutation",
     ["kinds", *MUTATIONS],
-    "How a child differs from its parent. kinds: parzen-diag for numbers, categorical for "
-    "categories.",
+    "How a child differs from its parent. kinds: for numbers a Gaussian around the parent, as wide "
+    "in each column as its deviation asks for; categorical for categories.",
 )
 @choice(
     "--method",
@@ -100,8 +100,9 @@ def command(**options: Any) -> None:
         chosen = options["mutation"]
         found = design(records, codes=chosen in ("kinds", "categorical"))
         refuse_missing(found, records, chosen)
+        suited = "auto" if not any(found.levels) else by_kinds(found, "parzen-diag")
         model = OutTreeClassifier(
-            by_kinds(found, "parzen-diag") if chosen == "kinds" else chosen,
+            suited if chosen == "kinds" else chosen,
             method=options["method"],
             stickiness=options["stickiness"],
             sharpness=options["sharpness"],

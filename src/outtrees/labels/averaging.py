@@ -28,7 +28,7 @@ class LabelAverage:
     weights: Array  # (m,), summing to one
     stickiness: Array  # (m,)
     sharpness: Array  # (m,)
-    fresh: Array  # (m,) what a label drawn afresh says of attributes: PLAIN, OF_CLASS or OF_ALL
+    fresh: Array  # (m,) the form: PLAIN, OF_CLASS, OF_ALL or FOUNDERS
     distributions: Array  # (m, T, C)
     standard_error: Array  # (T, C) Monte-Carlo error of their mean, that of the weights included
     r_hat: float  # the largest split R-hat of each setting, the median over settings

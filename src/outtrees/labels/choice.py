@@ -19,16 +19,19 @@ from outtrees.labels.refitting import AttributeMutations
 
 # What a label that is drawn afresh says of the attributes of its record: nothing (they come from
 # the parent in any case); they are drawn afresh too, as records of its class have them; or as all
-# records have them.
-PLAIN, OF_CLASS, OF_ALL = 0, 1, 2
-# Settings that are tried where all three forms are: stickiness, sharpness over the usual one.
+# records have them. Or no label changes, and every tree begins with a known one.
+PLAIN, OF_CLASS, OF_ALL, FOUNDERS = 0, 1, 2, 3
+# Settings that are tried where all four forms are: stickiness, sharpness over the usual one.
 # They are those that did well on sets of many kinds (docs/labels.md): classes that are clouds want
 # blunt trees, classes that wind want sharp ones whose labels seldom change.
 _TRIED = {
     PLAIN: ((0.95, 0.99), (2.0, 8.0)),
     OF_CLASS: ((0.5, 0.8), (0.25, 0.5, 1.0)),
     OF_ALL: ((0.95, 0.99), (4.0, 8.0)),
+    FOUNDERS: ((0.99,), (4.0, 8.0)),  # whatever the stickiness
 }
+# The two with founders count, beforehand, for about as much as those in which labels change.
+_FOUNDERS_MORE = 1.0
 _TRIED_ALONE = (0.5, 0.8, 0.95, 0.99), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # where one form is
 _MOST_SETTINGS = 8  # that are averaged
 _LEAST_WEIGHT = 0.02  # of the best one's
@@ -50,7 +53,7 @@ class Setting(NamedTuple):
 
     stickiness: float
     sharpness: float
-    fresh: int = OF_CLASS  # PLAIN, OF_CLASS or OF_ALL
+    fresh: int = OF_CLASS  # PLAIN, OF_CLASS, OF_ALL or FOUNDERS
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Choice:
     best: LabelModel
     stickiness: Array  # (n,)
     sharpness: Array  # (n,)
-    fresh: Array  # (n,) PLAIN, OF_CLASS or OF_ALL
+    fresh: Array  # (n,) PLAIN, OF_CLASS, OF_ALL or FOUNDERS
     log_held_out: Array  # (n,) Σ log p(label | labels of other folds, attributes), with doubt
     errors: Array  # (n,) the share of known labels that the other folds get wrong
     effective_trees: Array  # (n,) behind each estimate, the fewest of all folds
@@ -122,8 +125,8 @@ def tried_settings(
 
     Examples
     --------
-    >>> len(tried_settings((PLAIN, OF_CLASS, OF_ALL), 3)), len(tried_settings([PLAIN], 3))
-    (14, 24)
+    >>> len(tried_settings((PLAIN, OF_CLASS, OF_ALL, FOUNDERS), 3)), len(tried_settings([PLAIN], 3))
+    (16, 24)
     >>> tried_settings([PLAIN], 36, stickiness=0.9)[0]
     Setting(stickiness=0.9, sharpness=0.125, fresh=0)
     """
@@ -215,7 +218,8 @@ def choose_settings(
             held_out += _held_out(weighed, labels[fold], len(held_out) - 1)
             wrong += int((chances.argmax(axis=1) != labels[fold]).sum())
             effective = min(effective, weighed.effective_trees)
-        score, *others = _TRUST * held_out + favour * (setting.fresh != OF_CLASS)
+        more = favour * (setting.fresh != OF_CLASS) + _FOUNDERS_MORE * (setting.fresh == FOUNDERS)
+        score, *others = _TRUST * held_out + more
         rows.append((*setting, held_out[0], wrong / len(seen), effective, score))
         without.append(others)
     table = np.array(rows, dtype=np.float64).T
@@ -306,12 +310,14 @@ def settled_model(
     sharpness: float | str,
     n_features: int,
     joint: bool | str,
+    founders: bool,
     random_state: Any,
 ) -> tuple[LabelModel, Choice | None]:
     """Return the label model with stickiness and sharpness as given or, where "auto", chosen.
 
-    With joint="either" the model has what all three forms need, and the choice says which is
-    better. The choice is None where nothing was left to choose, or no label could be hidden.
+    With joint="either" the model has what all forms need, and the choice says which is better;
+    `founders` says whether FOUNDERS is one of them. The choice is None where nothing was left to
+    choose, or no label could be hidden.
     """
     given = {
         name: float(value)
@@ -322,19 +328,23 @@ def settled_model(
     model = model.with_options(**{"sharpness": usual_sharpness(n_features), **given})
     if joint in ("common", "either"):
         model = model.with_options(log_common=mutations.common(len(X), len(marginal)).fresh(X, X))
+    if joint == "either" and founders:
+        model = model.with_options(founders=known)
     # One label has no others to be predicted from; one class needs no choice.
     if len(given) == 2 or model.n_classes == 1 or (known >= 0).sum() < 2:
         return model, None
 
     def knowing(labels: Labels) -> LabelModel:
         classes = mutations.knowing(labels, model.n_classes)
-        return model.with_options(log_fresh=classes.fresh(X, X))
+        founders = None if model.founders is None else labels
+        return model.with_options(log_fresh=classes.fresh(X, X), founders=founders)
 
     favour = 0.0
     # A mutation without a noise is not of real numbers.
     if joint == "either" and mutations.kept._narrowed(0.5) is not None and not np.isnan(X).any():
         favour = _WINDING_TRUST * winding(X, model.n_classes)
-    forms = {"fresh": (OF_CLASS,), "common": (OF_ALL,), "either": tuple(_TRIED)}
+    either = tuple(form for form in _TRIED if founders or form != FOUNDERS)
+    forms = {"fresh": (OF_CLASS,), "common": (OF_ALL,), "either": either}
     choice = choose_settings(
         model,
         known,
@@ -352,6 +362,9 @@ def with_setting(
     model: LabelModel, stickiness: float, sharpness: float, fresh: float
 ) -> LabelModel:
     """Return the model with this setting, its `log_fresh` as the form `fresh` has it."""
+    if fresh == FOUNDERS:
+        options = {"stickiness": float(stickiness), "sharpness": float(sharpness)}
+        return model.founded().with_options(**options)
     log_fresh = {PLAIN: None, OF_CLASS: model.log_fresh, OF_ALL: model.log_common}[int(fresh)]
     return model.with_options(
         stickiness=float(stickiness), sharpness=float(sharpness), log_fresh=log_fresh

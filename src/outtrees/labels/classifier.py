@@ -43,7 +43,7 @@ from outtrees.inference.validation import (
     warn_of_degenerate_records,
 )
 from outtrees.labels.averaging import FEWEST_DRAWS, LabelAverage, average_labels
-from outtrees.labels.choice import OF_ALL, OF_CLASS, PLAIN, neighbourhoods, settled_model
+from outtrees.labels.choice import FOUNDERS, OF_ALL, OF_CLASS, PLAIN, neighbourhoods, settled_model
 from outtrees.labels.model import (
     CandidateLabelModel,
     LabelModel,
@@ -51,12 +51,18 @@ from outtrees.labels.model import (
     leaf_label_distributions,
     smoothed_marginal,
 )
-from outtrees.labels.refitting import AttributeMutations, climb_and_refit, refit_by_labels
+from outtrees.labels.refitting import (
+    AttributeMutations,
+    climb_and_refit,
+    fit_window,
+    refit_by_labels,
+)
 from outtrees.labels.targets import read_targets
 from outtrees.models import MUTATIONS, Mutation, make_mutation
 
 # Pairs of new and old records whose weights are held at once: 32 MB.
 _PAIRS_AT_ONCE = 2**22
+_WINDOW = "parzen-diag"  # what "auto" is, but for how its widths are fitted
 _EDGE_DRAWS = 100
 _CHOICE_RECORDS = 1000  # among which settings are chosen where edges are listed
 _EDGE_ARRAYS = 150  # measured peak: an elimination that keeps what drawing trees needs
@@ -77,10 +83,12 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    mutation : str or Mutation, default="parzen-diag"
-        How the attributes of a child differ from its parent's: see `OutTreeDensity`. The default is
-        a Gaussian around the parent with a variance for each column; "parzen" has a covariance,
-        which many correlated columns fill with what says nothing of labels.
+    mutation : str or Mutation, default="auto"
+        How the attributes of a child differ from its parent's: see `OutTreeDensity`. "auto" is a
+        Gaussian around the parent whose width is the same share of each column's deviation
+        (`fit_window`); beside categories, and where numbers are missing, "parzen-diag", which has a
+        variance for each column. "parzen" has a covariance, which many correlated columns fill
+        with what says nothing of labels.
         "categorical" is for discrete characters; there NaN is a missing cell, integrated out.
         Fitted to all records without labels (tdid likelihood).
     stickiness : float in [0, 1] or "auto", default="auto"
@@ -107,8 +115,10 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         With "common" it draws them as all records have them, p(x_u) for p(x_u | y_u): then labels
         change where records are far apart, whatever the shape of the classes.
         "auto": where stickiness or sharpness is "auto" and method="posterior", False, "fresh" and
-        "common" are all among the settings that are averaged (or the best is taken); with both
-        given, and for "hill-climb", False, the model as the paper has it.
+        "common" are all among the settings that are averaged (or the best is taken), and over all
+        pairs a fourth form, in which every record descends from one of known label and keeps its
+        label (`LabelModel.founded`); with both given, and for "hill-climb", False, the model as
+        the paper has it.
     label_prior : {"uniform", "frequency"}, default="uniform"
         The marginal of labels drawn afresh: all classes alike (as in the paper), or the
         frequencies of the known labels, each class counted once more.
@@ -155,7 +165,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         As given, or those that weigh most.
     joint_ : bool, "fresh", "common" or "either"
         As given, or what "auto" took; then `average_.fresh` tells the settings apart (0: False,
-        1: "fresh", 2: "common").
+        1: "fresh", 2: "common", 3: records of known label are the founders; their stickiness
+        says nothing).
     choice_ : Choice or None
         The settings that "auto" tried, with their scores.
     average_ : LabelAverage
@@ -208,7 +219,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
     dropped_mass_bound_ = former_part("bound")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "mutation": [StrOptions(set(MUTATIONS)), Mutation],
+        "mutation": [StrOptions({"auto", *MUTATIONS}), Mutation],
         "stickiness": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "sharpness": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "method": [StrOptions({"posterior", "hill-climb"})],
@@ -229,7 +240,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        mutation: str | Mutation = "parzen-diag",
+        mutation: str | Mutation = "auto",
         *,
         stickiness: float | str = "auto",
         sharpness: float | str = "auto",
@@ -312,7 +323,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         # Chains and folds draw among records: in an order that does not depend on the table's.
         order = record_order(records, targets.labels)
         records = self._reduced(records[order], reset=True)
-        mutation = make_mutation(suited_mutation(self, self.mutation, gaps=gaps))
+        suited = suited_mutation(self, self._named, gaps=gaps)
+        mutation = make_mutation(suited)
         warn_of_degenerate_records(
             records,
             mutation,
@@ -320,14 +332,17 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         )
         # Drawn here, so that the rest does not depend on how many numbers a fit takes.
         fit_seed, choice_seed, label_seed = (int(seed) for seed in rng.integers(2**31, size=3))
-        fitted = fit_mutation(
-            with_known_values(mutation, records),
-            records,
-            max_iter=self.max_iter,
-            random_state=fit_seed,
-            n_candidates=self.n_candidates if self.candidates_ == "knn" else None,
-            neighbours=self.neighbours,
-        ).mutation
+        options: dict[str, Any] = {
+            "max_iter": self.max_iter,
+            "random_state": fit_seed,
+            "n_candidates": self.n_candidates if self.candidates_ == "knn" else None,
+            "neighbours": self.neighbours,
+        }
+        if self.mutation == "auto" and suited == _WINDOW:
+            fitted: Mutation = fit_window(records, **options)
+        else:
+            start = with_known_values(mutation, records)
+            fitted = fit_mutation(start, records, **options).mutation
         self.X_, self.classes_ = records, targets.classes
         known, C = targets.labels[order], len(targets.classes)
         marginal = np.full(C, 1 / C)
@@ -389,7 +404,8 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         for low in range(0, len(records), step):
             some = records[low : low + step]
             layers = mutations.layers(some, self.X_)
-            fresh: dict[int, Array | None] = {PLAIN: None}
+            nothing = np.full((len(some), len(self.classes_)), -np.inf)
+            fresh: dict[int, Array | None] = {PLAIN: None, FOUNDERS: nothing}
             if OF_CLASS in average.fresh:
                 fresh[OF_CLASS] = mutations.fresh(self.X_, some)
             if OF_ALL in average.fresh:
@@ -433,13 +449,18 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
     # Inside -----------------------------------------------------------------------------------
 
     @property
+    def _named(self) -> str | Mutation:
+        """The mutation, or its name, that columns of numbers beside categories have."""
+        return _WINDOW if self.mutation == "auto" else self.mutation
+
+    @property
     def _integrates(self) -> bool:
         """Whether numbers that are missing beside categories can be integrated out."""
         return isinstance(self.mutation, str) and self.n_components is None
 
     def _allows_missing(self) -> bool:
-        known = isinstance(self.mutation, Mutation) or self.mutation in MUTATIONS
-        mutation = suited_mutation(self, self.mutation)
+        known = isinstance(self._named, Mutation) or self._named in MUTATIONS
+        mutation = suited_mutation(self, self._named)
         return known and make_mutation(mutation).allows_missing and not self.n_components
 
     def _reduced(self, X: Array, *, reset: bool) -> Array:
@@ -488,6 +509,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
             sharpness=self.sharpness,
             n_features=int(self.n_components or self.n_features_in_),
             joint=self.joint_,
+            founders=self.candidates_ == "dense",
             random_state=seed,
         )
         return model

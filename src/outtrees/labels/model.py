@@ -24,6 +24,7 @@ from outtrees.trees.sparse.fronts import Plan
 from outtrees.trees.weights import Ints
 
 Labels = Ints  # (T,) class indices
+_NEVER = -1e9  # the log-weight of what is not impossible but never happens
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class LabelModel:
     density of that label's class, and owes its parent nothing (but impossible edges stay so):
 
         β_uv = s·[y_u = y_v]·p(x_u | x_v)^sharpness + (1 − s)·marginal[y_u]·p(x_u | y_u)^sharpness
+
+    `founded` is the model in which some records begin anew for certain, and no others do.
     """
 
     log_attributes: Array  # (1 or 2, T, T) log p(x_u | x_v), [child, parent]
@@ -51,6 +54,7 @@ class LabelModel:
     sharpness: float = 1.0
     log_fresh: Array | None = None  # (T, C) log p(x_u | class)
     log_common: Array | None = None  # (T, C), of settings in which it takes the place of log_fresh
+    founders: Labels | None = None  # (T,) their labels, −1 of others, of settings that have them
 
     def __post_init__(self) -> None:
         check_number("LabelModel", "stickiness", self.stickiness, 0, 1)
@@ -65,7 +69,7 @@ class LabelModel:
         """Return what belongs to each record by itself, in another order."""
         return {
             name: None if (rows := getattr(self, name)) is None else rows[order]
-            for name in ("log_root", "log_fresh", "log_common")
+            for name in ("log_root", "log_fresh", "log_common", "founders")
         }
 
     @property
@@ -121,6 +125,24 @@ class LabelModel:
     def with_options(self, **options: Any) -> Self:
         """Return the model with other stickiness, sharpness, …"""
         return replace(self, **options)
+
+    def founded(self) -> Self:
+        """Return the model in which every record descends from a founder and has its label.
+
+        Founders begin anew, and owe their parents nothing, be it each other or anybody: a forest of
+        r trees is part of T^(r−1) trees, whatever their sizes, so these say nothing. The chance of
+        a label is then that of a walk from child to parent, p(x_u | x_v)^sharpness over its sum, to
+        end at a founder with it: the harmonic function, or label propagation.
+        """
+        if self.founders is None:
+            raise ValueError("a model without founders has no settings in which they begin trees")
+        begins = self.founders >= 0
+        log_fresh = evidence(self.founders, self.n_classes)
+        log_fresh[~begins] = -np.inf
+        pairs = self.log_attributes.copy()
+        pairs[:, begins] = _NEVER
+        log_root = np.where(begins, 0.0, -np.inf)
+        return replace(self, log_attributes=pairs, log_root=log_root, log_fresh=log_fresh)
 
     def weights(self, labels: Labels) -> tuple[Array, Array]:
         """Return (log_beta, log_root) of the trees whose labels are all known. O(T²)."""

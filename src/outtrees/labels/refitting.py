@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from outtrees._common.edges import EdgeList
 from outtrees._common.types import Array
+from outtrees.inference import fit_mutation
 from outtrees.labels.climbing import Climb, climb_labels
 from outtrees.labels.importance import weigh_trees
 from outtrees.labels.model import CandidateLabelModel, LabelModel, Labels
 from outtrees.labels.posterior import label_posterior
-from outtrees.models.base import Mutation
+from outtrees.models import GaussianMutation, Mutation
 from outtrees.trees import OutTreeDistribution
 
 # Rounds of refits of label-dependent mutations, and trees drawn for each.
@@ -114,6 +116,37 @@ class AttributeMutations(NamedTuple):
             self.kept.refit(X, edge_marginals * same, root_marginals),
             changed.refit(X, edge_marginals * differ, root_marginals),
         )
+
+
+def fit_window(
+    X: Array,  # (T, D)
+    **options: Any,
+) -> GaussianMutation:
+    """Return a Gaussian window around the parent, one width for all columns in their own units.
+
+    The unit of a column is its standard deviation. A width for each column ("parzen-diag") may be
+    the better density, but comes out two widths where none is asked for: trees along one
+    direction explain the records as well as trees along another, and a fit has to choose.
+    `options` are those of `fit_mutation`.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(50, 2)) * [1.0, 100.0]
+    >>> widths = np.sqrt(np.diag(fit_window(X).mutation_cov)) / X.std(axis=0)
+    >>> bool(np.isclose(*widths, rtol=1e-3))
+    True
+    """
+    start = GaussianMutation("diag", "identity").start(X)
+    varies = np.ptp(X, axis=0) > 0
+    if not varies.any():
+        return start
+    units = np.where(varies, X.std(axis=0), 1.0)
+    scaled = (X / units)[:, varies]
+    fit = fit_mutation(GaussianMutation("spherical", "identity"), scaled, **options)
+    window = cast(GaussianMutation, fit.mutation)
+    variances = np.diag(start.mutation_cov).copy()  # a constant column keeps its start
+    variances[varies] = np.diag(window.mutation_cov) * units[varies] ** 2
+    return replace(start, mutation_cov=np.diag(variances))
 
 
 def same_label(distributions: Array) -> Array:
