@@ -108,7 +108,7 @@ def test_costs_stand_apart(tmp_path):
 
 REAL = [
     Unit("table1", "liver", method, fold)
-    for method in ("GMM-2", "GMM-∞ Gibbs", "tdid", "BayesianOutTree")
+    for method in ("GMM-2", "GMM-∞ Gibbs", "tdid", "BayesianOutTree()")
     for fold in range(1)
 ]
 
