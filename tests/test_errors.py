@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import numpy as np
 import pytest
 
 import outtrees.errors
@@ -125,6 +126,15 @@ def test_a_refused_argument_is_named(check, arguments):
         check("fit", "solver", *arguments)
     assert failure.value.option == Option("solver")
     assert isinstance(failure.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("check", "limits"), [(check_option, [["b"]]), (check_number, [0]), (check_count, [1])]
+)
+def test_an_array_for_a_word_or_a_number_is_refused_in_one_line(check, limits):
+    with pytest.raises(ArgumentError, match=r"got array\(\[\[") as failure:
+        check("fit", "solver", np.ones((30, 30)), *limits)
+    assert len(str(failure.value).splitlines()) == 1
 
 
 def test_weights_that_leave_no_tree_are_an_error_of_the_library():

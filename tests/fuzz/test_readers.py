@@ -295,7 +295,8 @@ def test_report(names, one, other):
         provenance={other: one},
     )
     calm, page = Page(report_html(small(warnings=["w"]))), Page(report_html(data))
-    assert sorted(set(page.tags)) == sorted(set(calm.tags))
+    # Words that look like options, --so, are set as code, which is inert.
+    assert sorted({*page.tags} - {"code"}) == sorted({*calm.tags} - {"code"})
     assert page.tags.count("script") == calm.tags.count("script")
     assert {a[:2] for a in page.attributes} == {a[:2] for a in calm.attributes}
     embedded = page.blocks[1][1]

@@ -361,6 +361,14 @@ def test_quotation_marks_that_are_letters(tmp_path):
     assert records.column("size").text == ('6"', '"6', "6", "7")
 
 
+def test_a_message_holds_no_tab_of_the_file(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_text('"a"b\tc\n1\t2\n')
+    with pytest.raises(RecordsError, match=r"line 1: '\\t' expected after") as failure:
+        read_records(path)
+    assert str(failure.value).isprintable()
+
+
 # Introductions -------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outtrees._common.text import shown
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
 
@@ -110,9 +111,12 @@ def check_edges(child: ArrayLike, parent: ArrayLike, n_records: int, owner: str)
 def check_option(owner: str, name: str, value: object, allowed: Iterable[object]) -> None:
     """Raise ArgumentError unless the value is one of those allowed."""
     allowed = list(allowed)
-    if not any(value is option or value == option for option in allowed):
+    one = not isinstance(value, np.ndarray)  # an array is compared number by number
+    if not (one and any(value is option or value == option for option in allowed)):
         listed = ", ".join(repr(option) for option in allowed)
-        raise ArgumentError(Option(name), f" of {owner} must be one of {listed}; got {value!r}.")
+        raise ArgumentError(
+            Option(name), f" of {owner} must be one of {listed}; got {shown(repr(value))}."
+        )
 
 
 def check_number(
@@ -133,7 +137,7 @@ def check_number(
         right = "" if high == np.inf else f" and <= {high:g}"
         raise ArgumentError(
             Option(name),
-            f" of {owner} must be a number {left} {low:g}{right}; got {value!r}.",
+            f" of {owner} must be a number {left} {low:g}{right}; got {shown(repr(value))}.",
         )
 
 
@@ -157,7 +161,7 @@ def as_count(name: str, value: object, low: int, owner: str = "", *, floats: boo
     if count is None or count < low or not (floats or isinstance(value, Integral)):
         of = f" of {owner}" if owner else ""
         raise ArgumentError(
-            Option(name), f"{of} must be an integer of at least {low}; got {value!r}."
+            Option(name), f"{of} must be an integer of at least {low}; got {shown(repr(value))}."
         )
     return count
 

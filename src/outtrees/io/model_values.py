@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from outtrees._common.files import size_text
+from outtrees._common.text import shown
 from outtrees.errors import Message, ModelFileError, Option
 from outtrees.io.model_classes import (
     ALSO_FITTED,
@@ -180,7 +181,7 @@ class Decoder:
             raise
         except Exception as error:  # a constructor refused a value, a key is missing, ...
             reason = f"{type(error).__name__}: {error}"
-            raise ModelFileError(f"{where}: {reason[:200]}") from error
+            raise ModelFileError(f"{where}: {shown(reason, 200)}") from error
 
     def _make_float(self, node: dict[str, Any], where: str, depth: int) -> float:
         return {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}[node["value"]]

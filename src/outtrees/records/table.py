@@ -154,7 +154,10 @@ def _split(
                 begin = reader.line_num + 1
         except csv.Error as error:
             raise RecordsError(
-                f"{source.name} line {begin}: {error}; ", _STRAY, file=source.name, line=begin
+                f"{source.name} line {begin}: {shown(error)}; ",
+                _STRAY,
+                file=source.name,
+                line=begin,
             ) from None
         finally:
             csv.field_size_limit(before)
