@@ -7,6 +7,7 @@ is that of v. Unread letters of sequences are drawn on drawn trees, several time
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,7 +52,7 @@ def number_drawn(n_records: int) -> int:
     return int(np.clip(_DRAWN // n_records, _FEWEST, _MOST))
 
 
-class Ancestors:
+class Ancestors(ABC):
     """Nearest sampled ancestors of T records: supports of the edges that are listed.
 
     Parameters
@@ -93,14 +94,15 @@ class Ancestors:
         """Return the probabilities of 0, 1, 2, … records without sampled ancestors, by draws."""
         return np.trim_zeros(self._found[1], "b")
 
+    @abstractmethod
     def sample(self, n: int = 1, random_state: RandomState = None) -> Index:
         """Return n forests of nearest sampled ancestors (n, T)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mode(self) -> Tree:
         """Return the nearest sampled ancestors in the most probable tree."""
-        raise NotImplementedError
 
+    @abstractmethod
     def given(
         self,
         parent: Mapping[int, int] | None = None,
@@ -108,7 +110,6 @@ class Ancestors:
         root: int | None = None,
     ) -> Ancestors:
         """Return the distribution if these records have these nearest sampled ancestors."""
-        raise NotImplementedError
 
     def consensus(self) -> Consensus:
         """Return the forest with the most expected right parents."""

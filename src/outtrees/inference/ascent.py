@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
@@ -76,7 +77,7 @@ M = TypeVar("M", bound=Change)
 F = TypeVar("F")  # what a fit returns
 
 
-class Watcher:
+class Watcher(ABC):
     """Called with the mutation after each step of a fit; True ends the fit.
 
     Any callable will do; one that a checkpoint can resume has a `state`.
@@ -84,9 +85,9 @@ class Watcher:
 
     state: Any = None
 
+    @abstractmethod
     def __call__(self, mutation: Mutation) -> bool:
         """Return whether the fit ends here."""
-        raise NotImplementedError
 
 
 OnStep = Callable[[Mutation], bool]
