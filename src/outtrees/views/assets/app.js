@@ -3,7 +3,7 @@ const byId = (id) => document.getElementById(id);
 const KINDS = ["continuous", "categorical", "count", "date", "sequence", "place", "label", "parent", "introduction", "group", "ignore"];
 // What was chosen for each table: kinds of columns, the column of identities, and more options.
 const choices = new Map();
-let last = null, waiting = 0, known = [];
+let last = null, waiting = 0, known = [], looks = 0;
 const tableName = () => last?.files.find((file) => file.use === "table")?.name;
 function asked() {
   const name = tableName();
@@ -81,7 +81,8 @@ async function look() {
   byId("columns-card").hidden = byId("run-card").hidden = !hasTable;
   if (!hasTable) return;
   drawOptions();
-  const mine = asked(), found = await attempt(() => post("look", mine));
+  const mine = asked(), turn = ++looks, found = await attempt(() => post("look", mine));
+  if (turn !== looks) return; // something was chosen meanwhile: the answer to that one counts
   byId("run").disabled = !found;
   if (!found) return byId("columns").replaceChildren();
   byId("columns-note").textContent = [`${found.records} records.`, ...found.notes, "Change a kind that was guessed wrong."].join(" ");
