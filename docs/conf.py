@@ -44,7 +44,7 @@ numpydoc_xref_param_type = False
 
 def tutorial_order(file):
     """Return the place of a tutorial in the gallery."""
-    names = "outbreak cells manuscripts densities_labels_gaps own_kind upgrade".split()
+    names = ["outbreak", "cells", "manuscripts", "densities_labels_gaps", "own_kind", "upgrade"]
     return names.index(file.removesuffix(".py"))
 
 
