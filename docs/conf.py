@@ -42,6 +42,7 @@ toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
+
 def tutorial_order(file):
     """Return the place of a tutorial in the gallery."""
     names = ["outbreak", "cells", "manuscripts", "densities_labels_gaps", "own_kind", "upgrade"]
