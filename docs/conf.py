@@ -42,11 +42,18 @@ toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
+
+def tutorial_order(file):
+    """Return the place of a tutorial in the gallery."""
+    names = ["outbreak", "cells", "manuscripts", "densities_labels_gaps", "own_kind", "upgrade"]
+    return names.index(file.removesuffix(".py"))
+
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "tutorials",
     "filename_pattern": r"\.py$",
-    "within_subsection_order": "ExampleTitleSortKey",
+    "within_subsection_order": tutorial_order,
     "download_all_examples": False,
     "show_memory": False,
     "write_computation_times": False,

@@ -9,8 +9,8 @@ divisions. From one row for each cell and frame, ``outtrees`` finds the mother o
 # %%
 # A film
 # ------
-# Twelve founder cells divide at random and wander about. The table has what a tracking program writes: the
-# number of the track, the frame, and where the cell was. The mothers are kept aside.
+# Twelve founder cells move and divide at random. The table has what a tracking program writes: the track, the frame,
+# and the position of the cell. The true mothers are kept apart.
 
 import numpy as np
 
@@ -40,8 +40,8 @@ print({name: cells[0] for name, cells in table.items()})
 # %%
 # Mothers
 # -------
-# The table is recognised as one of tracks: a record for each cell, with the first frame as its date, the last as
-# its end, and its first and last place. Waiting times count from the *end* of the mother's track.
+# ``outtrees`` recognises a table of tracks and makes one record of each cell, with its first frame as the date, its
+# last frame as the end, and its first and last positions. Waiting times count from the *end* of the mother's track.
 
 from outtrees import Ancestry
 
@@ -51,7 +51,7 @@ for sentence in found.describe():
     print("-", sentence)
 
 # %%
-# The founders have no mother in the table. Of the others, these have more than one probable mother:
+# The twelve founders have no mother in the table. Cells with more than one probable mother:
 
 likely = found.parents(min_support=0.05)
 unsure = {row.child for row in likely if row.rank > 1}
@@ -65,15 +65,15 @@ for row in likely:
 found.plot()
 
 # %%
-# The same in space. A cell stands where it was born.
+# The same in space. Each point is where a cell was first seen.
 
 found.plot_map()
 
 # %%
 # At most two daughters
 # ---------------------
-# A cell divides into two. Sums over trees do not know that; ``limited_parents`` samples trees that obey the limit
-# and reports the sampling error. Where the limit changes a support:
+# A cell divides into two, which the sum over all trees does not take into account. ``limited_parents`` samples trees in
+# which no cell has more than two daughters, and reports the sampling error. Supports that change by more than 0.1:
 
 limited = found.limited_parents(2, min_support=0.05, n_sweeps=2000, random_state=0)
 before = {(row.child, row.parent): row.support for row in likely}

@@ -2,8 +2,8 @@
 Densities, labels and gaps with scikit-learn habits
 ===================================================
 
-For data scientists. The same sum over all trees gives a density estimator and outlier detector, a
-semi-supervised classifier and an imputer. They take arrays and data frames, and follow the conventions of
+For data scientists. The same sum over all trees gives a density estimator that also finds outliers, a
+semi-supervised classifier, and an imputer. They take arrays and data frames and follow the conventions of
 scikit-learn.
 """
 
@@ -11,7 +11,8 @@ scikit-learn.
 # A density
 # ---------
 # Every record descends from another, unknown record. The fit learns how far children lie from their parents, and in
-# which direction. The result lies between one Gaussian and a kernel density.
+# which direction. The result lies between a single Gaussian and a kernel density estimate. In the plot, orange lines
+# are probable parents.
 
 from outtrees import OutTreeClassifier, OutTreeDensity, OutTreeImputer
 from outtrees.datasets import load_diabetes, load_zoo, make_spiral
@@ -21,8 +22,8 @@ density = OutTreeDensity("gaussian", random_state=0).fit(X)
 density.plot()
 
 # %%
-# ``score_samples`` gives normalised log-densities of new records. ``OutTreeDensity()`` without a name averages over
-# several models of change, weighted on held-out records.
+# ``score_samples`` returns normalised log-densities of new records. ``OutTreeDensity()`` averages over six models of
+# change, with weights that are learned from held-out records.
 
 default = OutTreeDensity(random_state=0).fit(X)
 new = make_spiral(300, random_state=1)[:, :2]
@@ -34,7 +35,8 @@ for name, weight in zip(*map(default.cv_results_.get, ("params", "weight")), str
 # %%
 # Outliers
 # --------
-# ``fit_predict`` judges each record given the others; ``predict`` and ``decision_function`` judge new ones.
+# ``fit_predict`` compares each record with the others; ``predict`` and ``decision_function`` are for new records. The
+# last three of these records, 160 to 162, are outliers.
 
 import numpy as np
 
@@ -45,8 +47,8 @@ print("outliers:", np.flatnonzero(detector.fit_predict(with_outliers) == -1))
 # %%
 # Labels
 # ------
-# Animals of a zoo, every third with its type. Attributes are categories; labels are inherited along the
-# trees. ``transduction_`` has a label for every training record, ``predict_proba`` is for new ones.
+# Animals of a zoo, of which every third has its type. Attributes and types are inherited along the trees.
+# ``transduction_`` has a label for every training record; ``predict`` and ``predict_proba`` are for new ones.
 
 zoo = load_zoo()
 known = np.where(np.arange(101) % 3 == 1, zoo.target, "?")
@@ -59,8 +61,9 @@ print(f"{right:.0%} of {hidden.sum()} hidden types right; {promised:.0%} promise
 # %%
 # Gaps
 # ----
-# Zeros in these measurements of Pima women mean "not measured". The imputer fills them in from relatives, with a
-# standard deviation for each cell, and draws complete tables for multiple imputation.
+# Measurements of Pima women (glucose, blood pressure, skin fold, insulin, body-mass index) with missing cells. The
+# imputer fills these in from the record's other cells and from its probable relatives, with a standard deviation for
+# each cell. ``sample`` draws complete tables for multiple imputation.
 
 diabetes = load_diabetes(subset="paper", zeros="nan").data[:80, 1:6]
 imputer = OutTreeImputer("gaussian", random_state=0)
@@ -73,7 +76,8 @@ print(imputer.std_[:3].round(1))
 # %%
 # Data frames
 # -----------
-# Categories, booleans and dates of pandas or polars frames are taken as what they are.
+# Data frames may have categories, booleans and dates. ``sample_table`` draws new records; ``parent`` is the row that a
+# new record descends from, among the new ones, and -1 for their root.
 
 import pandas as pd
 

@@ -2,15 +2,15 @@
 Manuscripts: which copy was made from which?
 ============================================
 
-For stemmatologists, and anyone with a matrix of characters: variant readings, morphological characters of
-species, versions of a file. There are no dates; some witnesses have gaps; some copies are lost.
+For stemmatologists, and for anyone with a matrix of characters, such as variant readings or the morphology of
+species. There are no dates, one witness is incomplete, and one copy is lost.
 """
 
 # %%
 # Witnesses and readings
 # ----------------------
-# Thirteen witnesses of a text with 120 places where copies differ. A scribe changes one place in thirty; A is the
-# original. One copy is lost, and witness M lacks the second half.
+# Thirteen witnesses of a text with 120 places of variation. A scribe changes one place in thirty. A is the original,
+# one copy is lost, and witness M lacks the second half.
 
 import numpy as np
 
@@ -41,17 +41,18 @@ print(f"{len(table) - 1} places vary")
 # %%
 # Stemma
 # ------
-# Each place is a category: a copy keeps it, or changes it. The original is known; without it, or without dates, the
-# direction of copying rests on little, and a warning says so.
+# Each place of variation is a category: a copy keeps the reading of its source, or changes it. Here the original is
+# known (``root="A"``). Without dates and without a known original there is little evidence of the direction of copying,
+# and a warning says so.
 
 from outtrees import Ancestry
 
 kinds = {name: "categorical" for name in table if name != "witness"}
 found = Ancestry(id="witness", kinds=kinds, root="A", random_state=0).fit(table)
-print(found.describe()[0])
+print(found.describe()[0])  # the first place; each place has its own parameters
 
 # %%
-# The stemma. Where the line is thin, another source is nearly as probable.
+# The consensus stemma. Thin lines have low support: another source is nearly as probable.
 
 found.plot()
 
@@ -61,26 +62,26 @@ found.parents(min_support=0.15)
 # %%
 # What-if
 # -------
-# Without dates, the sources of witnesses depend on each other: fix one source, and the supports of others move.
+# The sources of different witnesses depend on each other: if one source is fixed, the supports of others change.
 
 print(found.what_if({"F": "C"}, min_change=0.05))
 
 # %%
 # Lost copies
 # -----------
-# F and G were copied from a lost copy of C. With ``links=2`` up to one unobserved copy may lie between a witness
-# and its source. C is then a probable source of both, but so is each of the other: a missing *common* source of two
-# witnesses is not in the model, and makes one of them look like the source of the other.
+# F and G were copied from a lost copy of C. With ``links=2`` up to one lost copy may lie between a witness and its
+# source. That helps little here: the model has no lost *common* source of two witnesses, so F and G still look like
+# each other's source.
 
 longer = Ancestry(id="witness", kinds=kinds, root="A", links=2, random_state=0).fit(table)
 for row in longer.parents(min_support=0.15):
     if row.child in ("F", "G"):
-        print(row)
+        print(f"{row.child} from {row.parent}: {row.support:.2f}")
 
 # %%
 # Files for other tools
 # ---------------------
-# Newick with the witnesses at internal nodes, and NEXUS:
+# Newick, with witnesses also at internal nodes; ``to_nexus`` and ``to_graphml`` write other formats.
 
 print(found.to_newick()[:70])
 

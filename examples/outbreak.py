@@ -2,8 +2,9 @@
 An outbreak: who infected whom?
 ===============================
 
-For epidemiologists. A line list with dates of onset, wards and sequences goes in. The probable infectors of
-every case come out, with their probabilities, figures for a situation report, and one HTML file to pass on.
+For epidemiologists. From a line list with dates of onset, wards and sequences, ``outtrees`` estimates who infected
+whom. It returns the probable infectors of every case with their probabilities, draws figures for a situation report,
+and writes one HTML file to pass on.
 
 From a shell, ``outtrees demo`` writes the files of this page, and one command does what follows::
 
@@ -14,8 +15,8 @@ From a shell, ``outtrees demo`` writes the files of this page, and one command d
 # %%
 # The records
 # -----------
-# Forty cases of a simulated outbreak with two introductions. ``outbreak.infectors`` is the truth, which the
-# analysis does not see.
+# Forty cases of a simulated outbreak with two introductions. The analysis does not see the true infectors, which
+# are in ``outbreak.infectors``.
 
 from outtrees import Ancestry
 from outtrees.datasets import make_outbreak
@@ -27,15 +28,15 @@ for name, cells in outbreak.table.items():
 # %%
 # Fit
 # ---
-# ``table`` may be a path to a CSV or Excel file, a pandas or polars data frame, or a dictionary of columns;
-# ``sequences`` a path to an aligned FASTA file. The kind of each column is guessed from its name and cells.
+# ``fit`` takes a path to a CSV or Excel file, a pandas or polars data frame, or a dictionary of columns;
+# ``sequences=`` may be a path to an aligned FASTA file. The kind of each column is guessed from its name and cells.
 
 model = Ancestry(id="case", random_state=0)
 found = model.fit(outbreak.table, sequences=outbreak.sequences)
 print(found.records.describe())
 
 # %%
-# Read the warnings first: they say what the table does not settle, and what to state if you know it.
+# Read the warnings first: they say what the table leaves open, and which option helps.
 
 for warning in found.warnings_:
     print("-", warning)
@@ -43,14 +44,15 @@ for warning in found.warnings_:
 # %%
 # Probable infectors
 # ------------------
-# One row for each probable parent of each case. A case without a parent was introduced. In a notebook the
-# table shows itself as HTML; ``to_pandas()`` makes a data frame of it.
+# One row for each probable infector (``parent``) of each case. An empty parent means that the case was introduced.
+# ``to_pandas()`` returns the table as a data frame.
 
 parents = found.parents(min_support=0.1)
 parents.head(12)
 
 # %%
-# The tree with the most expected right parents, by date of onset. Wide, dark lines have high support.
+# The consensus tree, which has the largest expected number of right parents, by date of onset. Wide, dark lines
+# have high support.
 
 found.plot(color="ward")
 
@@ -75,24 +77,25 @@ for number, probability in enumerate(found.n_roots_):
 # %%
 # What-if
 # -------
-# Suppose contact tracing shows that case 14 was infected by case 1, which has little support. The wait from case 1 to
-# case 14 is long, so longer waits become more probable, and the supports of other cases move too.
+# Suppose that contact tracing shows that case 1, which has little support, infected case 14. The time between the two
+# is long, so longer waiting times become more probable, and the supports of other cases change as well. The largest
+# changes:
 
-print(found.what_if({"case14": "case01"}))
+print(found.what_if({"case14": "case01"}, min_change=0.1))
 
 # %%
 # Evidence of each column
 # -----------------------
-# ``gain`` is the evidence (in nats) that a column adds beyond the same column shuffled among the cases. Ages
-# add none here, and were left out.
+# ``gain`` is how many nats of evidence a column adds beyond the same column shuffled among the cases, with the
+# standard error over the shuffles. Ages add nothing here, and the fit left them out.
 
 found.column_evidence(n_shuffles=2, random_state=0)
 
 # %%
 # Comparison with the truth
 # -------------------------
-# The truth is known here. ``expected_right_`` is how many parents the supports lead one to expect to be right;
-# with other outbreaks the number of right ones is sometimes below, sometimes above it.
+# ``expected_right_`` is the number of right infectors that the supports promise. In single outbreaks the true number
+# is sometimes below, sometimes above it.
 
 tree = found.named_tree()
 right = sum((tree[case] or "") == infector for case, infector in outbreak.infectors.items())
@@ -101,8 +104,7 @@ print(f"{right} of {len(tree)} right; {found.expected_right_:.1f} expected")
 # %%
 # Files for others
 # ----------------
-# The report is one HTML file that opens offline, to zoom, search and click. Trees go to other tools as Newick,
-# NEXUS or GraphML.
+# The report is one HTML file that opens offline. Trees go to other tools as Newick, NEXUS or GraphML.
 
 import tempfile
 from pathlib import Path

@@ -2,26 +2,26 @@
 Write your own column kind: directions
 ======================================
 
-For those who extend the library. A column whose cells are directions (the heading of a cell, of a bird, of a
-flight) is neither a number nor a category: 359° is next to 1°. One class teaches the library how such a cell
-changes from parent to child. It then works in tables, densities, labels, imputation and Bayesian fits.
+For those who extend the library. A direction, such as the heading of a cell or a bird, is neither a number nor a
+category: 359° is next to 1°. One class describes how such a cell changes from parent to child. It then works in
+tables, densities, labels, imputation and Bayesian fits.
 """
 
 # %%
 # The change
 # ----------
-# A child's direction is its parent's plus a turn from a von Mises distribution with concentration κ. Over k
-# unobserved links turns add up; the sum is close to the von Mises distribution with mean resultant length
-# A(κ)ᵏ. Without a parent a direction is uniform.
+# A child's direction is its parent's plus a turn from a von Mises distribution with concentration κ. The turns of k
+# links add up; their sum is close to the von Mises distribution with mean resultant length A(κ)ᵏ. A direction
+# without a parent is uniform.
 #
 # A `CellKernel` says
 #
-# - what of a pair of cells matters (`_joined`: the turn),
-# - its log-density (`_log_pairs`), and that of a cell without a parent (`_log_cell`),
-# - its parameters, free of constraints (`params`, `with_params`), where to start, and their prior,
-# - how to draw cells, which hidden cells are possible (`states`), and itself in words (`describe`).
+# - what it needs to know of a pair of cells (`_joined`: the turn),
+# - the log-density of that (`_log_pairs`), and of a cell without a parent (`_log_cell`),
+# - its parameters without constraints (`params`, `with_params`), their start (`start`) and their prior,
+# - how to draw cells, which values an unknown cell may have (`states`), and a description in words.
 #
-# Slopes are found by differences unless you write them.
+# Derivatives are taken by differences unless you define `slopes`.
 
 from dataclasses import dataclass, replace
 
@@ -85,7 +85,7 @@ class Heading(CellKernel):
 # %%
 # Checks
 # ------
-# Before anything else: densities must integrate to one, and draws must follow them.
+# Test first that densities integrate to one and that draws follow them.
 
 turns = np.linspace(-np.pi, np.pi, 2001)[:, None]
 for k in (1, 2, 3):
@@ -98,7 +98,7 @@ print(f"mean cosine of draws {np.cos(drawn).mean():.3f}, expected {i1e(kappa) / 
 # %%
 # Use in a table
 # --------------
-# Sixty migrating cells inherit their heading from eight founders; the truth is drawn from the kind itself.
+# Sixty migrating cells inherit their headings from eight founders. Their true headings are drawn from the kind itself.
 
 from outtrees import Ancestry
 
@@ -137,7 +137,7 @@ found.plot(color="heading")
 # %%
 # Use in a density
 # ----------------
-# Wrapped in a `ColumnMutation` the kind serves every estimator of rows of numbers.
+# In a `ColumnMutation` the kind works in every estimator for arrays.
 
 from outtrees import OutTreeDensity
 from outtrees.models import ColumnMutation
@@ -149,6 +149,6 @@ density.plot()
 # %%
 # A kind of the package
 # ---------------------
-# ``docs/architecture.md`` lists the places: the kind's name in ``records/column.py``, how it is recognised in
-# ``records/kinds.py``, one branch in ``ancestry/columns.py``, one line in ``io/model_classes.py``, and one in
-# ``tests/models/test_kinds.py``, which then checks it against enumeration, quadrature and simulation like all others.
+# To add a kind to the package, write its name in ``records/column.py``, how it is recognised in ``records/kinds.py``,
+# one branch in ``ancestry/columns.py``, one line in ``io/model_classes.py``, and one in ``tests/models/test_kinds.py``,
+# which then tests it against enumeration, quadrature and simulation (:doc:`/architecture`).

@@ -2,8 +2,8 @@
 Upgrades: does a new version give the same answers?
 ===================================================
 
-For maintainers, of this library or of an analysis that depends on it. Four checks to run before and after an upgrade:
-the sums against enumeration, a saved model against its loaded copy, the order of rows, and promises against the truth.
+For maintainers of this library, or of an analysis that depends on it. Run these four checks before and after an
+upgrade: sums against enumeration, a saved model against its copy, the order of rows, and supports against the truth.
 """
 
 # %%
@@ -46,8 +46,8 @@ print(f"supports differ by {np.abs(dist.edge_marginals - edges / total).max():.1
 # %%
 # A saved model against its copy
 # ------------------------------
-# Keep such a file and a table of its answers with the analysis. A file that a version cannot read is refused in one
-# sentence that names both versions.
+# Keep such a file, and a table of its answers, with the analysis. A version that cannot read the file says so and names
+# both versions.
 
 import tempfile
 from pathlib import Path
@@ -78,6 +78,7 @@ print(f"the loaded model differs by {largest_difference(kept, supports(load(path
 # %%
 # The order of rows
 # -----------------
+# Answers must not depend on it.
 
 order = rng.permutation(30)
 shuffled = {name: [cells[i] for i in order] for name, cells in outbreak.table.items()}
@@ -86,10 +87,11 @@ again = again.fit(shuffled, sequences=outbreak.sequences)
 print(f"shuffled rows differ by {largest_difference(kept, supports(again)):.1e}")
 
 # %%
-# Promises against the truth
+# Supports against the truth
 # --------------------------
-# Supports promise how many parents are right. In simulated outbreaks the truth is known. A difference of several
-# standard errors, or one that an upgrade makes larger, calls for a closer look.
+# The supports of the consensus tree add up to the number of parents that they promise to be right. In simulated
+# outbreaks the truth is known. Compare the difference before and after the upgrade. In these small outbreaks supports
+# promise a little too much: with seeds 0 to 39, 708 of 800 parents are right and 726 are promised (standard error 8).
 
 import matplotlib.pyplot as plt
 
@@ -111,6 +113,6 @@ ax.set(xlabel="promised right parents of 20", ylabel="right parents of 20")
 fig.tight_layout()
 
 # %%
-# The library's own checks are ``make test`` (the tests), ``make fuzz``, ``make kills`` and ``make mutants`` (hostile
-# input, interrupted runs, edited code: :doc:`/trust`), and ``benchmarks/compare_fits.py``, which compares the fits of all
-# models before and after a change.
+# The library has more checks of its own: ``make test``; ``make fuzz``, ``make kills`` and ``make mutants`` (hostile
+# input, interrupted runs and edited code: :doc:`/trust`); and ``benchmarks/compare_fits.py``, which compares the fits
+# of all models before and after a change.

@@ -17,7 +17,7 @@ ALL = [README, *sorted((README.parent / "docs").rglob("*.md"))]
 PAGES = [page for page in ALL if "```python" in page.read_text()]
 
 
-LONG = ("bayesian.md", "labels.md")
+LONG = ("bayesian.md", "labels.md", "trust.md")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 Learn how children differ from parents that nobody saw
 ======================================================
 
-Records came about one from another, each a changed copy of an earlier one, but who came from whom is unknown, and so
-is the change. A network predicts a child from its parent; log Z sums over all out-trees, so its gradient
-trains the network on every pair in proportion to the probability that it is a parent with its child.
+Each record is a changed copy of another one, but who came from whom is unknown, and so is the change. A network predicts
+a child from its parent. log Z sums over all out-trees, so its gradient trains the network on every pair in proportion
+to the probability that it is a parent and its child.
 
 Needs PyTorch: pip install 'outtrees[torch]'. Run: python examples/gradients/latent_parents.py
 """

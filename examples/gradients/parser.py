@@ -4,7 +4,7 @@ Train a dependency parser
 
 Each word of a sentence depends on one other word, its head, or is the root: an out-tree. A small network scores
 every (word, head) pair; training raises the probability of the right trees among all trees. The sum over all
-trees is `outtrees.torch.log_partition`, and its gradient comes with it.
+trees, with its gradient, is `outtrees.torch.log_partition`.
 
 Needs PyTorch: pip install 'outtrees[torch]'. Run: python examples/gradients/parser.py
 """
@@ -13,7 +13,7 @@ Needs PyTorch: pip install 'outtrees[torch]'. Run: python examples/gradients/par
 # A generated language
 # --------------------
 # A clause is a verb with its subject and object, perhaps an adverb; nouns have determiners, adjectives and
-# prepositional phrases. Half of the words could be of either of two kinds.
+# prepositional phrases. Half of the words may be of two kinds.
 
 import importlib.util
 
@@ -33,7 +33,7 @@ LONGEST = 14
 
 
 def noun_phrase(words, head):
-    """Append a noun with what depends on it; return where the noun stands."""
+    """Append a noun with its dependents; return the position of the noun."""
     before = [kind for kind, chance in (("det", 0.7), ("adj", 0.4)) if rng.random() < chance]
     noun = len(words) + len(before)
     words += [(kind, noun) for kind in before]

@@ -4,7 +4,7 @@ NumPy's functions and compiled code let other threads run meanwhile. Threads are
 to the next: starting one takes as long as a pass over half a million numbers.
 
 The linear algebra's own threads are not used where products are many and small. They wait for each
-other by turning in a circle: with another program beside them, a sum over trees of 1,000 records
+other by spinning: with another program beside them, a sum over trees of 1,000 records
 took sixty times as long with two of them as with one.
 """
 
