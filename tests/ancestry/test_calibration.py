@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from lineages import random_table
+from oracles.edges import possible_edges
 from oracles.enumeration import EnumeratedDistribution
 from outtrees import Ancestry, NoSpanningTreeError, RecordsError
 from outtrees.ancestry.calibration import (
@@ -18,7 +19,7 @@ from outtrees.ancestry.calibration import (
     learn_limited_exponents,
 )
 from outtrees.ancestry.limited_children import limited_supports
-from outtrees.candidates import in_order, possible_edges
+from outtrees.candidates import in_order
 from outtrees.datasets import make_outbreak
 from outtrees.io import load, save
 from outtrees.models.columns import Drift, EdgeWeights, Lineage, Waiting
@@ -260,14 +261,15 @@ def test_columns_that_repeat_each_other_count_as_one(repeats):
     edges = edges.only(near)
     pairs = lineage.pairs(values, values, edges.child, edges.parent)
     known = {u: int(parents[u]) for u in range(1, T)}
-    learned = learn_exponents(EdgeWeights(lineage, values, edges.groups), pairs, edges, known)
+    weights = EdgeWeights(lineage, values, edges.groups)
+    learned = learn_exponents(ExponentProblem(weights, pairs, edges, known))
     # 149 choices among 25 places: a standard error of about an eighth.
     np.testing.assert_allclose(learned.lineage.exponents[1:], 1 / repeats, rtol=0.4)
     assert learned.after >= learned.before
     if repeats > 1:
         assert learned.after > learned.before + 10
     changed = EdgeWeights(learned.lineage, values, edges.groups)
-    again = learn_exponents(changed, pairs, edges, known)  # not twice the same
+    again = learn_exponents(ExponentProblem(changed, pairs, edges, known))  # not twice the same
     np.testing.assert_allclose(again.lineage.exponents, learned.lineage.exponents)
 
 
@@ -344,11 +346,12 @@ def test_exponents_are_those_of_every_tree_that_obeys(roots, share):
     slow.known = told
     right = slow.best()
     rng, names = np.random.default_rng(0), [str(u) for u in range(len(parts[2].groups))]
-    found, error = learn_limited_exponents(*parts, told, 1, rng, names=names, **law)
+    problem = ExponentProblem(*parts, told, **law)
+    found, error = learn_limited_exponents(problem, 1, 500, rng, names)
     kind = slow.problem.kind
     off = np.log(found.exponents) - right[kind]
     # So few known parents leave about the prior's standard error, and chains a tenth of that.
     assert abs(off).max() < PRIOR_SD / 10
     assert error < 0.25
-    free = learn_exponents(*parts, told, **law).lineage
+    free = learn_exponents(problem).lineage
     assert abs(np.log(free.exponents) - right[kind]).max() > PRIOR_SD / 10  # the limit counts

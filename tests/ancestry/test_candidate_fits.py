@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from outtrees.ancestry.learning import learn
-from outtrees.ancestry.posterior import trees_of
 from outtrees.candidates import all_edges, constraints, in_order, table_candidates, table_search
 from outtrees.candidates.dropped_mass import table_dropped_mass
 from outtrees.candidates.windows import windows_of
@@ -48,7 +47,7 @@ def whole_of(lineage, values, given):
 def trees_on(reading, values, edges, roots):
     weights = EdgeWeights(reading.lineage, values, edges.groups)
     log_weight = weights.log_beta(edges.child, edges.parent)
-    return trees_of(edges, log_weight, weights.log_root, roots, reading.log_introduction)
+    return edges.trees(log_weight, weights.log_root + reading.log_introduction, roots)
 
 
 @pytest.mark.parametrize("roots", ["single", "any"])
@@ -89,7 +88,7 @@ def test_lost_mass_is_what_all_pairs_say(roots):
     whole = whole_of(lineage, values, given)
     weights = EdgeWeights(lineage, values, given.groups)
     log_weight = weights.log_beta(whole.child, whole.parent)
-    trees = trees_of(whole, log_weight, weights.log_root, roots, -2.0)
+    trees = whole.trees(log_weight, weights.log_root - 2.0, roots)
     candidates = set(zip(edges.child.tolist(), edges.parent.tolist(), strict=True))
     ends = zip(whole.child.tolist(), whole.parent.tolist(), strict=True)
     listed = np.array([pair in candidates for pair in ends])

@@ -8,6 +8,7 @@ import pytest
 
 from lineages import random_table
 from oracles.edge_weights import slow_table, slow_weights
+from oracles.edges import possible_edges
 from outtrees.ancestry.learning import (
     _FARTHEST,
     _ROOT_SPREAD,
@@ -15,7 +16,6 @@ from outtrees.ancestry.learning import (
     learn,
     problem_of,
 )
-from outtrees.ancestry.posterior import trees_of
 from outtrees.ancestry.waits import (
     reading_weights,
     siblings_chance,
@@ -23,7 +23,7 @@ from outtrees.ancestry.waits import (
     waiting_priors,
     with_wait,
 )
-from outtrees.candidates import constraints, in_order, possible_edges
+from outtrees.candidates import constraints, in_order
 from outtrees.candidates.windows import possible_pairs, windows_of
 from outtrees.models.columns import (
     Counts,
@@ -347,7 +347,7 @@ def answered(values, kernels, roots="any", background=True, **options):
     for reading in fit.readings:
         weights = EdgeWeights(reading.lineage, values, edges.groups)
         log_weight = weights.log_beta(edges.child, edges.parent)
-        trees = trees_of(edges, log_weight, weights.log_root, roots, reading.log_introduction)
+        trees = edges.trees(log_weight, weights.log_root + reading.log_introduction, roots)
         chance[edges.child, edges.parent] += reading.weight * trees.edge_marginals
         chance[np.arange(T), np.arange(T)] += reading.weight * trees.root_marginals
     return fit, chance
@@ -613,7 +613,7 @@ def test_constraints_are_obeyed():
     edges = possible_edges(6, known_parents={3: 1}, forbidden=[(5, 2)], root=0)
     weights = EdgeWeights(fit.readings[0].lineage, values, edges.groups)
     log_weight = weights.log_beta(edges.child, edges.parent)
-    trees = trees_of(edges, log_weight, weights.log_root, "single", 0.0)
+    trees = edges.trees(log_weight, weights.log_root, "single")
     chance = np.full((6, 6), -np.inf)
     chance[edges.child, edges.parent] = trees.edge_marginals
     assert chance[3, 1] == pytest.approx(1.0)

@@ -90,8 +90,7 @@ def test_dropped_mass_of_all_records_is_exact():
 
 def test_nothing_listed_and_nothing_possible():
     weights = np.array([[-np.inf, 0.0], [-np.inf, -np.inf]])
-    shares = dropped_shares(2, lambda rows: weights[rows], lambda u: np.array([], dtype=int))
-    assert shares.tolist() == [1.0, 0.0]
+    assert dropped_shares(weights, [[], []]).tolist() == [1.0, 0.0]
     assert dropped_bound(np.array([[-np.inf, 0.0]]), 3) == 0.0
     assert dropped_bound(np.zeros((2, 2)), 0) == 0.0
 

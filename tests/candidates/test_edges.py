@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from oracles.edges import possible_edges
 from outtrees import NoSpanningTreeError
-from outtrees.candidates import possible_edges
 
 
 def pairs_of(edges):

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import binom, kstest
 
+from oracles.edges import possible_edges
 from outtrees.ancestry.integration import with_draws
 from outtrees.ancestry.learning import _ROOT_SPREAD, Problem, Reading
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.support import labels_table
-from outtrees.candidates import in_order, possible_edges
+from outtrees.candidates import in_order
 from outtrees.models.category import _ANY_VALUE
 from outtrees.models.columns import Drift, Lineage, Reversion, Sticky, Substitution, Waiting
 from outtrees.models.columns.lineage import Alone

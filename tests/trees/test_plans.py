@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lineages import random_table
+from oracles.edges import possible_edges
 from outtrees.ancestry.learning import Problem
-from outtrees.candidates import possible_edges
 from outtrees.candidates.matrix_search import joined, nearest_parents
 from outtrees.datasets import make_spiral
 from outtrees.inference import fit_em

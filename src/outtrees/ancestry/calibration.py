@@ -27,7 +27,7 @@ from outtrees._common.progress import takes_long
 from outtrees.ancestry.constraints import known_parents, named
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.limited_children import no_limited_tree
-from outtrees.ancestry.posterior import Posterior, trees_of
+from outtrees.ancestry.posterior import Posterior
 from outtrees.candidates.edges import PossibleEdges
 from outtrees.errors import NoSpanningTreeError, Option, RecordsError
 from outtrees.models.columns import EdgeWeights, Lineage, LineagePairs
@@ -98,21 +98,25 @@ def calibrate(
     posterior = self.fitted
     known = known_parents(posterior.records, parents, with_table=False)
     _check(posterior, known)
-    what = posterior.weights, posterior.pairs, posterior.edges, known
-    law: dict[str, Any] = {
-        "roots": posterior.roots,
-        "log_introduction": posterior.readings[0].log_introduction,
-    }
+    problem = ExponentProblem(
+        posterior.weights,
+        posterior.pairs,
+        posterior.edges,
+        known,
+        posterior.roots,
+        posterior.readings[0].log_introduction,
+    )
     if max_children is None:
-        changed = posterior.with_exponents(learn_exponents(*what, **law).lineage.exponents)
+        changed = posterior.with_exponents(learn_exponents(problem).lineage.exponents)
         self._posterior, self.readings_ = changed, list(changed.readings)
         if getattr(self, "dropped_mass_", None) is not None:
             self.dropped_mass_ = self._dropped_mass(self._constraints())
         return self
     most = as_count("max_children", max_children, 1)
     _check_limit(posterior, known, most)
-    law |= {"names": posterior.records.ids, "n_sweeps": n_sweeps}
-    learned = learn_limited_exponents(*what, most, self._generator(random_state), **law)
+    learned = learn_limited_exponents(
+        problem, most, n_sweeps, self._generator(random_state), posterior.records.ids
+    )
     if learned.error > _MUCH_ERROR:
         warnings.warn(
             f"sampling leaves the exponents unsure by {learned.error:.2f} of what the known "
@@ -178,15 +182,7 @@ class Learned(NamedTuple):
     after: float  # with the exponents
 
 
-def learn_exponents(
-    weights: EdgeWeights,
-    pairs: LineagePairs,
-    edges: PossibleEdges,
-    known: Mapping[int, int],  # child → parent, −1 for a root
-    *,
-    roots: Roots = "single",
-    log_introduction: float = 0.0,
-) -> Learned:
+def learn_exponents(problem: ExponentProblem) -> Learned:
     """Return the lineage whose exponents make the known parents most probable.
 
         maximise log P(known parents | records, λ) − Σ (log λ)² / 2 sd²,   sd = 0.5
@@ -198,8 +194,6 @@ def learn_exponents(
 
     O(evaluations · 2 sums over all trees), about twenty evaluations.
     """
-    plain = replace(weights.lineage, exponents=None)
-    problem = ExponentProblem(weights, pairs, edges, dict(known), roots, log_introduction)
 
     def loss(log_exponents: Array) -> tuple[float, Array]:
         value, slope = problem.log_known(np.exp(log_exponents))
@@ -210,7 +204,7 @@ def learn_exponents(
     best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-9})
     found = np.exp(best.x)
     return Learned(
-        replace(plain, exponents=found[problem.kind]),
+        replace(problem.lineage, exponents=found[problem.kind]),
         problem.log_known(np.ones(problem.n_kinds))[0],
         problem.log_known(found)[0],
     )
@@ -224,11 +218,11 @@ class ExponentProblem:
         weights: EdgeWeights,
         pairs: LineagePairs,
         edges: PossibleEdges,
-        known: dict[int, int],
-        roots: Roots,
-        log_introduction: float,
+        known: Mapping[int, int],  # child → parent, −1 for a root
+        roots: Roots = "single",
+        log_introduction: float = 0.0,
     ) -> None:
-        lineage = replace(weights.lineage, exponents=None)
+        self.lineage = lineage = replace(weights.lineage, exponents=None)
         names = [type(kernel).__name__ for kernel in lineage.kernels]
         self.kind = np.array([sorted(set(names)).index(name) for name in names])  # (C,)
         self.n_kinds = len(set(names))
@@ -242,7 +236,7 @@ class ExponentProblem:
         rows[np.isneginf(rows)] = 0.0
         self.rows = np.array([together @ row for row in rows])  # (K, G, E)
         self.alone = together @ lineage.log_alone(background)  # (G, T)
-        self.edges, self.known = edges, known
+        self.edges, self.known = edges, dict(known)
         self.roots, self.log_introduction = roots, log_introduction
 
     def trees(self, exponents: Array) -> tuple[OutTreeDistribution, Array]:
@@ -254,9 +248,8 @@ class ExponentProblem:
         shares = np.zeros_like(steps)  # of each number of links
         shares[:, possible] = np.exp(steps[:, possible] - log_weight[possible])
         slopes = np.einsum("ke,kge->ge", shares, self.rows)
-        log_root = exponents @ self.alone
-        trees = trees_of(self.edges, log_weight, log_root, self.roots, self.log_introduction)
-        return trees, slopes
+        log_root = exponents @ self.alone + self.log_introduction
+        return self.edges.trees(log_weight, log_root, self.roots), slopes
 
     def log_known(self, exponents: Array) -> tuple[float, Array]:
         """Return log P(known parents) and its slope by log λ (G,)."""
@@ -296,17 +289,11 @@ class _Group(NamedTuple):
 
 
 def learn_limited_exponents(
-    weights: EdgeWeights,
-    pairs: LineagePairs,
-    edges: PossibleEdges,
-    known: Mapping[int, int],  # child → parent, −1 for a root
+    problem: ExponentProblem,
     max_children: int,
-    random_state: np.random.Generator,
-    *,
+    n_sweeps: int,
+    rng: np.random.Generator,
     names: Sequence[str],  # of the records, for errors
-    n_sweeps: int = 500,
-    roots: Roots = "single",
-    log_introduction: float = 0.0,
 ) -> LimitedExponents:
     """Return the lineage whose exponents make the known parents most probable under the limit.
 
@@ -320,9 +307,7 @@ def learn_limited_exponents(
     Groups without known parents teach nothing and are not looked at. 12 rounds, in each of which
     every group with known parents is sampled by `limited_trees` once or twice.
     """
-    plain = replace(weights.lineage, exponents=None)
-    problem = ExponentProblem(weights, pairs, edges, dict(known), roots, log_introduction)
-    groups = _groups_of(edges, known)
+    groups = _groups_of(problem.edges, problem.known)
     G, x = problem.n_kinds, np.zeros(problem.n_kinds)
     visited, curvatures = [], []
     for _ in range(_ROUNDS + _AVERAGED):
@@ -331,7 +316,7 @@ def learn_limited_exponents(
         slope, curvature = -x / PRIOR_SD**2, np.eye(G) / PRIOR_SD**2
         for group in groups:
             sides = slopes[:, group.edges], problem.alone[:, group.records]
-            how = max_children, n_sweeps, random_state
+            how = max_children, n_sweeps, rng
             try:
                 free = _sampled(group, trees, sides, {}, *how)
                 told = _sampled(group, trees, sides, group.known, *how)
@@ -346,7 +331,7 @@ def learn_limited_exponents(
     last = np.array(visited[_ROUNDS:])
     left = np.diag(np.linalg.inv(_at_least(np.mean(curvatures[_ROUNDS:], axis=0))))
     unsure = np.sqrt(last.var(axis=0, ddof=1) / _AVERAGED / left).max()
-    found = replace(plain, exponents=np.exp(last.mean(axis=0))[problem.kind])
+    found = replace(problem.lineage, exponents=np.exp(last.mean(axis=0))[problem.kind])
     return LimitedExponents(found, float(unsure))
 
 

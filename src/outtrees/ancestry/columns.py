@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,18 +57,6 @@ class DateOptions(NamedTuple):
     law: str = "gamma"
 
 
-class TransmissionOptions(NamedTuple):
-    """What is known of how an infection spreads and is sampled: see `Ancestry`."""
-
-    generation_mean: float | None = None
-    generation_sd: float | None = None
-    delay_mean: float | None = None
-    delay_sd: float | None = None
-    substitution_rate: float | None = None
-    sampled: float | None = None
-    links: int | None = None
-
-
 def model_columns(
     records: Records,
     dates: DateOptions,
@@ -77,16 +65,17 @@ def model_columns(
     group_spread: bool,
     substitution: str,
     kernels: Mapping[str, ColumnKernel] | None = None,
-    transmission: TransmissionOptions | None = None,
+    transmission: Mapping[str, Any] | None = None,
 ) -> list[ModelColumn]:
     """Return the kernel and the cells of every column that takes part.
 
     Numbers revert, places drift or go from spot to spot, categories and labels stick, counts are
     thinned, sequences are substituted, and children wait, unless `kernels` says otherwise. With
-    `transmission`, dates are those of sampling, and sequences change with time.
+    `transmission`, what is known of `Transmission`, dates are those of sampling, and sequences
+    change with time.
     """
     given = _checked_kernels(records, kernels or {})
-    date = _main_date(records, dates)
+    date = main_date(records, dates)
     has_dates = date is not None
     if group_spread:
         _check_group_spread(records)
@@ -140,11 +129,11 @@ def _checked_kernels(
 
 
 def _date_kernel(
-    column: Column, dates: DateOptions, transmission: TransmissionOptions | None
+    column: Column, dates: DateOptions, transmission: Mapping[str, Any] | None
 ) -> Waiting:
     whole = _in_whole_units(column)
     if transmission is not None:
-        return Transmission(unit=1.0 if whole else 0.0, **transmission._asdict())
+        return Transmission(unit=1.0 if whole else 0.0, **transmission)
     return Waiting(
         mean=dates.mean,
         sd=dates.sd,
@@ -197,10 +186,14 @@ def _in_whole_units(column: Column) -> bool:
     return bool(((days == np.round(days)) | (first == np.round(first)) | np.isnan(days)).all())
 
 
-def _main_date(records: Records, dates: DateOptions) -> Column | None:
+def date_columns(records: Records, aside: Collection[str | None]) -> list[Column]:
+    """Return the columns of dates from which children's dates are counted, but those aside."""
+    return [c for c in records.columns if c.kind == "date" and c.name not in aside]
+
+
+def main_date(records: Records, dates: DateOptions) -> Column | None:
     """Return the one column of dates, None if there is none."""
-    aside = (dates.until, dates.censored)
-    found = [c for c in records.columns if c.kind == "date" and c.name not in aside]
+    found = date_columns(records, (dates.until, dates.censored))
     if len(found) > 1:
         names = ", ".join(repr(c.name) for c in found)
         ends = ("; or say ", Option("until", "…"), " if one is when records ended")

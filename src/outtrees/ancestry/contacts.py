@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from outtrees._common.edges import within_runs
 from outtrees._common.text import counted, first_ten, free_name
-from outtrees.ancestry.columns import DateOptions, ModelColumn, date_cells
+from outtrees.ancestry.columns import DateOptions, ModelColumn, date_cells, main_date
 from outtrees.errors import RecordsError
 from outtrees.models.columns import Contacts
-from outtrees.records import Column, Records
+from outtrees.records import Records
 from outtrees.records.contacts import ContactList, StayList, read_contacts, read_stays
 
 Array = NDArray[np.float64]
@@ -277,14 +277,9 @@ def _groups(records: Records) -> Index:
     return np.asarray(records.groups, dtype=np.intp)
 
 
-def _main_date(records: Records, dates: DateOptions) -> Column | None:
-    aside = (dates.until, dates.censored)
-    return next((c for c in records.columns if c.kind == "date" and c.name not in aside), None)
-
-
 def _window(records: Records, dates: DateOptions, calendar: bool | None, title: str) -> _Window:
     """Return when each record fell ill, in the days that a list counts in."""
-    T, column = len(records), _main_date(records, dates)
+    T, column = len(records), main_date(records, dates)
     if column is None:  # dates of contacts have nothing to be compared with
         return _Window(np.full(T, -np.inf), np.full(T, np.inf), strict=False)
     if calendar is not None and calendar != column.calendar:

@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from outtrees._common.arguments import as_count
 from outtrees._common.progress import note, takes_long
 from outtrees._common.random import as_generator
 from outtrees.ancestry import (
@@ -23,30 +22,20 @@ from outtrees.ancestry import (
     exchange,
     figures,
     inputs,
+    integration,
     learning,
     limited_children,
     placement,
+    shuffles,
     simulation,
     support,
 )
 from outtrees.ancestry.constraints import (
-    known_parents,
     named,
     possible_edges,
     refuse_late_parents,
-    row_of,
 )
 from outtrees.ancestry.contacts import met_columns
-from outtrees.ancestry.integration import (
-    Evidence,
-    draw_warnings,
-    draws_table,
-    integrated,
-    interval_sentences,
-    intervals_table,
-    is_small,
-    posterior_sentences,
-)
 from outtrees.ancestry.model_choice import (
     check_dated,
     check_waits,
@@ -67,13 +56,19 @@ from outtrees.ancestry.spread import Spread, spread_of
 from outtrees.candidates import Constraints
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.candidates.plan import table_plan
-from outtrees.errors import ArgumentError, NoSpanningTreeError, Option, RecordsError
+from outtrees.errors import NoSpanningTreeError, RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.io.tables import Table
 from outtrees.models.columns import ColumnKernel, Lineage
 from outtrees.records import Records
 
 Array = NDArray[np.float64]
+
+# Options that are numbers above 0, or not given.
+_POSITIVE = (
+    *("waiting_mean", "waiting_sd", "generation_mean", "generation_sd"),
+    *("delay_mean", "delay_sd", "substitution_rate"),
+)
 
 
 class Ancestry(BaseEstimator):
@@ -237,17 +232,11 @@ class Ancestry(BaseEstimator):
         "background": ["boolean"],
         "strict_dates": ["boolean"],
         "ties": ["boolean"],
-        "waiting_mean": [Interval(Real, 0, None, closed="neither"), None],
-        "waiting_sd": [Interval(Real, 0, None, closed="neither"), None],
         "waiting_law": [StrOptions({"gamma", "lognormal", "weibull"}), None],
         "disease": [str, None],
         "generation_time": ["array-like", None],
         "transmission": ["boolean", StrOptions({"auto"})],
-        "generation_mean": [Interval(Real, 0, None, closed="neither"), None],
-        "generation_sd": [Interval(Real, 0, None, closed="neither"), None],
-        "delay_mean": [Interval(Real, 0, None, closed="neither"), None],
-        "delay_sd": [Interval(Real, 0, None, closed="neither"), None],
-        "substitution_rate": [Interval(Real, 0, None, closed="neither"), None],
+        **{name: [Interval(Real, 0, None, closed="neither"), None] for name in _POSITIVE},
         "sampled": [Interval(Real, 0, 1, closed="right"), None],
         "date_uncertainty": [Interval(Real, 0, None, closed="left")],
         "until": [str, None],
@@ -451,7 +440,7 @@ class Ancestry(BaseEstimator):
                 n_candidates = self.n_candidates
             self.edges_ = possible_edges(fit, given, self._roots, n_candidates)
             if self._integrates(fit):
-                fit = integrated(fit, given, self._roots, self._seed(), self._say)
+                fit = integration.integrated(fit, given, self._roots, self._seed(), self._say)
             self.readings_ = list(fit.readings)
             self.column_values_ = [column.values for column in columns]
             self.column_gains_ = {columns[c].name: gain for c, gain in fit.gains.items()}
@@ -482,7 +471,7 @@ class Ancestry(BaseEstimator):
             {name: self.column_gains_[name] for name in self.left_out_},
         )
         self.warnings_ = [plan.why] * bool(plan.why) + fit_warnings(self.fitted, facts)
-        self.warnings_ += [*draw_warnings(self.fitted), *met.notes]
+        self.warnings_ += [*integration.draw_warnings(self.fitted), *met.notes]
         if not main.converged:
             warnings.warn(not_converged(main.n_iter), ConvergenceWarning, stacklevel=3)
         return self
@@ -493,7 +482,9 @@ class Ancestry(BaseEstimator):
             return False
         if self.parameters != "auto":
             return self.parameters == "integrated"
-        return is_small(len(self.table_), len(self.edges_.child), fit.readings[0].lineage)
+        return integration.is_small(
+            len(self.table_), len(self.edges_.child), fit.readings[0].lineage
+        )
 
     def _is_whole(self, lineage: Lineage) -> bool:
         """Return whether trees, dates and parameters of an outbreak are drawn together."""
@@ -585,59 +576,6 @@ class Ancestry(BaseEstimator):
 
     # Questions -----------------------------------------------------------------------------
 
-    def parents(self, min_support: float = 0.1, *, errors: bool = False) -> Table:
-        """Return the table child, parent, support, rank; a root has an empty parent.
-
-        Sums over trees are exact.
-
-        Parameters
-        ----------
-        min_support : float
-            Parents with less support are left out.
-        errors : bool
-            Whether a column gives the Monte-Carlo error that draws of parameters leave, 0 with
-            parameters="fitted".
-
-        Returns
-        -------
-        Table
-            Columns child, parent (empty: the child is a root), support and rank; the records in
-            their order, each one's parents best first.
-
-        Examples
-        --------
-        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
-        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
-        >>> found = model.fit(table).parents(min_support=0.3)
-        >>> [(row.child, row.parent, round(row.support, 1)) for row in found]
-        [('a', '', 1.0), ('b', 'a', 0.8), ('c', 'b', 0.6)]
-        """
-        return support.parents_table(
-            self.fitted, lambda ranked: ranked.support >= min_support, errors
-        )
-
-    def credible_parents(self, level: float = 0.95) -> Table:
-        """Return, for each record, the fewest parents that hold this much of the probability.
-
-        Parameters
-        ----------
-        level : float
-            The probability that the parents of each record hold together, at least.
-
-        Returns
-        -------
-        Table
-            Columns child, parent, support and rank.
-
-        Examples
-        --------
-        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
-        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
-        >>> [(row.child, row.parent) for row in model.fit(table).credible_parents(0.9)]
-        [('a', ''), ('b', 'a'), ('b', ''), ('c', 'b'), ('c', 'a'), ('c', '')]
-        """
-        return support.parents_table(self.fitted, lambda ranked: ranked.before < level)
-
     def tree(self, kind: str = "consensus", random_state: Any = None) -> NDArray[np.intp]:
         """Return the parent of each record as its row, (T,), −1 at roots.
 
@@ -724,122 +662,20 @@ class Ancestry(BaseEstimator):
         return self.readings_[0].gain
 
     @property
-    def log_evidence_(self) -> Evidence | None:
+    def log_evidence_(self) -> integration.Evidence | None:
         """Log p(cells | dates) with the parameters integrated out, and its standard error, nats.
 
         Of the best reading, with waiting times near its own. None with fitted parameters.
         """
         draws = self.readings_[0].draws
-        return None if draws is None else Evidence(draws.log_evidence, draws.standard_error)
+        if draws is None:
+            return None
+        return integration.Evidence(draws.log_evidence, draws.standard_error)
 
     @property
     def records_(self) -> Table:
         """Each record's parent, support, root probability, expected children and log-density."""
         return support.records_table(self.fitted)
-
-    def predict_labels(self, n_trees: int = 500, random_state: Any = None) -> Table:
-        """Return the distribution of each unknown label, with its Monte-Carlo error.
-
-        Parameters
-        ----------
-        n_trees : int
-            Trees that are drawn.
-        random_state : int, Generator or None
-            By default that of the model.
-
-        Returns
-        -------
-        Table
-            Columns record, column, label, support and error.
-
-        Raises
-        ------
-        RecordsError
-            If no column has the kind "label".
-        """
-        if not any(column.kind == "label" for column in self.records.columns):
-            raise RecordsError(
-                "a column of labels is expected; name it, for example ",
-                Option("kinds", {"species": "label"}),
-            )
-        return support.labels_table(self.fitted, n_trees, self._generator(random_state))
-
-    def what_if(
-        self,
-        parent: Mapping[str, str | None] | None = None,
-        min_change: float = 0.01,
-        *,
-        not_parent: Iterable[tuple[str, str | None]] = (),
-    ) -> Table:
-        """Return how supports change if these records had these parents (None: were roots).
-
-        `not_parent` lists pairs (child, parent) that are ruled out instead; a parent None rules out
-        that the child is a root. Nothing is fitted again; readings that foresaw what is supposed
-        gain weight.
-
-        Parameters
-        ----------
-        parent : mapping of str to str, optional
-            From a child to its supposed parent, None for a root.
-        min_change : float
-            Supports that change by less are left out.
-        not_parent : iterable of (str, str)
-            Pairs of child and parent that are ruled out; a parent None: the child is no root.
-
-        Returns
-        -------
-        Table
-            Columns child, parent, support and support_if; the largest changes first.
-
-        Raises
-        ------
-        RecordsError
-            If a name is not that of a record.
-        NoSpanningTreeError
-            If no tree agrees with it.
-
-        Examples
-        --------
-        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
-        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
-        >>> row = model.fit(table).what_if({"c": "a"})[0]
-        >>> row.child, row.parent, round(row.support, 1), round(row.support_if, 1)
-        ('c', 'a', 0.2, 1.0)
-        """
-        known = known_parents(self.records, parent, with_table=False)
-        excluded = [
-            (row_of(self.records, u), -1 if v is None or v == "" else row_of(self.records, v))
-            for u, v in not_parent
-        ]
-        try:
-            return support.what_if_table(self.fitted, known, excluded, min_change)
-        except NoSpanningTreeError as error:
-            raise named(error, self.records.ids) from error
-
-    @takes_long
-    def column_evidence(self, n_shuffles: int = 3, random_state: Any = None) -> Table:
-        """Return what each column says about parents: column, gain, error, alone, outliers, used.
-
-        `gain`: nats that the table gains over one in which this column is shuffled among the
-        records, everything fitted again; `error` is its standard error over n_shuffles shuffles.
-        `alone`: nats that the column gains when it is the only one beside the dates. `outliers`:
-        the share of cells that do not follow their parent. `used`: whether the column takes part.
-
-        Parameters
-        ----------
-        n_shuffles : int
-            How often each column is shuffled.
-        random_state : int, Generator or None
-            By default that of the model.
-
-        Returns
-        -------
-        Table
-            Columns column, gain, error, alone, outliers and used.
-        """
-        as_count("n_shuffles", n_shuffles, 1)
-        rng = self._generator(random_state)
-        return support.evidence_table(self.fitted, self._constraints(), n_shuffles, rng)
 
     def spread(
         self, min_support: float = 0.1, n_trees: int = 200, random_state: Any = None
@@ -873,72 +709,6 @@ class Ancestry(BaseEstimator):
         """
         return spread_of(self.fitted, min_support, n_trees, self._generator(random_state))
 
-    def posterior(self, n_draws: int | None = None) -> Table:
-        """Return draws of the parameters: reading, weight, and a column for each parameter.
-
-        With parameters="fitted", the fitted parameters of each reading. `to_arviz` has the same
-        for arviz.
-
-        Parameters
-        ----------
-        n_draws : int, optional
-            So many draws of equal weight, chosen among the weighted ones; by default all of these.
-
-        Returns
-        -------
-        Table
-            Columns reading (from 1), weight, and each parameter: "column: name (unit)".
-
-        Examples
-        --------
-        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
-        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0, keep=["ward"])
-        >>> model.fit(table).posterior().columns[:3]
-        ('reading', 'weight', 'ward: stickiness')
-        """
-        table = draws_table(self.fitted)
-        if n_draws is None:
-            return table
-        n = as_count("n_draws", n_draws, 1)
-        weights = np.array(table["weight"])
-        # Systematic resampling: a draw comes up its expected number of times, but for rounding.
-        marks = (np.arange(n) + self._generator(self._seed()).uniform()) / n
-        chosen = np.searchsorted(np.cumsum(weights) / weights.sum(), marks)
-        chosen = np.minimum(chosen, len(weights) - 1)
-        drawn = {name: [cells[i] for i in chosen] for name, cells in table.items()}
-        return Table(drawn | {"weight": [1 / n] * n})
-
-    def intervals(self, level: float = 0.95) -> Table:
-        """Return how well each parameter is known.
-
-        Parameters
-        ----------
-        level : float
-            The share of the posterior that an interval holds.
-
-        Returns
-        -------
-        Table
-            Columns parameter, median, lower and upper.
-
-        Raises
-        ------
-        ArgumentError
-            If level is not between 0 and 1.
-
-        Examples
-        --------
-        >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
-        >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0, keep=["ward"])
-        >>> model.fit(table).intervals().columns
-        ('parameter', 'median', 'lower', 'upper')
-        """
-        if not 0 < level < 1:
-            raise ArgumentError(
-                Option("level"), f" must be between 0 and 1; got {level}. Write 0.95 for 95 %."
-            )
-        return intervals_table(self.fitted, level)
-
     def readings(self) -> Table:
         """Return the competing explanations: waiting time, gain, weight, and how they differ.
 
@@ -967,13 +737,13 @@ class Ancestry(BaseEstimator):
         >>> model.fit(table).describe()[0]
         'day: a child comes 4 ± 2 units of time after its parent.'
         """
-        return self._sentences() + interval_sentences(self.fitted)
+        return self._sentences() + integration.interval_sentences(self.fitted)
 
     def _sentences(self) -> list[str]:
         """Return the fitted parameters in words, without their intervals."""
         dropped = getattr(self, "dropped_mass_", None)  # models saved by earlier versions lack it
         sentences = parameter_sentences(self.fitted, self._limited_exponents, dropped)
-        sentences += posterior_sentences(self.fitted)
+        sentences += integration.posterior_sentences(self.fitted)
         published = published_wait(self)
         sentences = sentences if published is None else [f"{published.sentence}.", *sentences]
         return model_sentence(self) + sentences
@@ -983,6 +753,13 @@ class Ancestry(BaseEstimator):
         return transmission_of(self.lineage_) is not None
 
     # Questions beside the code that answers them
+    parents = support.parents
+    credible_parents = support.credible_parents
+    what_if = support.what_if
+    predict_labels = support.predict_labels
+    column_evidence = shuffles.column_evidence
+    posterior = integration.posterior
+    intervals = integration.intervals
     calibrate = calibration.calibrate
     limited_parents = limited_children.limited_parents
     place = placement.place

@@ -18,7 +18,7 @@ from outtrees.ancestry.nearest import transmission_of
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.report import report_data as report_of
 from outtrees.ancestry.spread import Spread
-from outtrees.ancestry.support import ranked_parents
+from outtrees.ancestry.support import ranked
 from outtrees.io.formats import Field, Findings
 from outtrees.records import Column
 from outtrees.views.report import write_report
@@ -31,9 +31,12 @@ _documented = shared_docs(
     file="path : path, optional\n    A file that is written too.\n"
     'kind : {"consensus", "mode", "sample"}\n    As in `tree`.',
     text="Returns\n-------\nstr\n    The text.",
+    report="command : str, optional\n    What was typed, for the provenance.\n"
+    "spread : Spread, optional\n    What `spread` returned, if it was computed already.",
 )
 
 
+@_documented
 def report_data(
     self: Ancestry, command: str | None = None, spread: Spread | None = None
 ) -> ReportData:
@@ -41,10 +44,7 @@ def report_data(
 
     Parameters
     ----------
-    command : str, optional
-        What was typed, for the provenance.
-    spread : Spread, optional
-        What `spread` returned, if it was computed already.
+    {report}
 
     Returns
     -------
@@ -64,6 +64,7 @@ def report_data(
     )
 
 
+@_documented
 def report(
     self: Ancestry,
     path: str | os.PathLike[str],
@@ -76,10 +77,7 @@ def report(
     ----------
     path : path
         Where the file is written.
-    command : str, optional
-        What was typed, for the provenance.
-    spread : Spread, optional
-        What `spread` returned, if it was computed already.
+    {report}
 
     Returns
     -------
@@ -268,8 +266,7 @@ def to_csv(self: Ancestry, path: str | os.PathLike[str], min_support: float = 0.
 def _named_tree(self: Ancestry, kind: str) -> tuple[Any, ...]:
     """Return identities, parents, supports and dates, as the exchange formats take them."""
     posterior, parents = self.fitted, self.tree(kind)
-    dates = None if posterior.dates is None else posterior.dates.values[:, 0]
-    return posterior.records.ids, parents, posterior.supports(parents), dates
+    return posterior.records.ids, parents, posterior.supports(parents), posterior.days
 
 
 def _written(path: Any, text: str) -> str:
@@ -286,9 +283,9 @@ def findings(
 ) -> Findings:
     """Return this tree with supports, candidates of at least `min_support`, and all columns."""
     records, dates = posterior.records, posterior.dates
-    ranked = ranked_parents(posterior)
-    kept = (ranked.support >= min_support) | (parents[ranked.child] == ranked.parent)
-    rows = zip(ranked.child[kept], ranked.parent[kept], ranked.support[kept], strict=True)
+    best = ranked(posterior)
+    kept = (best.support >= min_support) | (parents[best.child] == best.parent)
+    rows = zip(best.child[kept], best.parent[kept], best.support[kept], strict=True)
     names = (column.name for column in records.columns)
     end = records.column(until) if until is not None and until in names else None
     place = next((c for c in records.columns if c.kind == "place"), None)
@@ -303,7 +300,7 @@ def findings(
         fields={column.name: _field(column) for column in shown},
         dates=None if dates is None else _numbers(dates),
         ends=None if end is None else _numbers(end),
-        calendar=dates is not None and dates.calendar,
+        calendar=posterior.calendar,
         places=None if place is None else _places(place.values),
         end_places=None if place is None or place.end_values is None else _places(place.end_values),
         coordinates=None if place is None or not place.projected else _coordinates(place),

@@ -37,13 +37,12 @@ def plot(
     {axes}
     """
     posterior, parents = self.fitted, self.tree(kind)
-    dates = posterior.dates
     return views.plot_tree(
         parents,
         posterior.supports(parents),
         posterior.records.ids,
-        dates=None if dates is None else dates.values[:, 0],
-        calendar=dates is not None and dates.calendar,
+        dates=posterior.days,
+        calendar=posterior.calendar,
         colors=_colors(posterior, parents, color),
         color_label=color or "",
         ax=ax,
@@ -105,8 +104,7 @@ def plot_epicurve(
         If the table has no dates.
     """
     posterior = self.fitted
-    dates = posterior.dates
-    if dates is None:
+    if posterior.days is None:
         raise RecordsError(
             "an epidemic curve needs a column of dates, but there is none; name it, for example ",
             Option("kinds", {"onset": "date"}),
@@ -116,10 +114,10 @@ def plot_epicurve(
         found = _colors(posterior, posterior.consensus.parents, color)
         groups = [str(cell) for cell in found]
     return views.plot_epicurve(
-        dates.values[:, 0],
+        posterior.days,
         groups,
         group_label=color or "",
-        calendar=dates.calendar,
+        calendar=posterior.calendar,
         step=step,
         ax=ax,
     )

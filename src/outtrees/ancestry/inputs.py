@@ -6,11 +6,11 @@ The functions are methods of the estimator, whose options they read.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outtrees.ancestry import learning
-from outtrees.ancestry.columns import ModelColumn, matrix_column, model_columns
+from outtrees.ancestry.columns import ModelColumn, date_columns, matrix_column, model_columns
 from outtrees.ancestry.constraints import forbidden_pairs, known_parents, row_of
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.model_choice import date_options, most_links, transmission_options
@@ -24,25 +24,37 @@ if TYPE_CHECKING:
     from outtrees.ancestry.estimator import Ancestry
 
 
-def read_table(self: Ancestry, table: Any, sequences: Any, unsequenced: str) -> Records:
-    """Return the records of a table."""
+def read_table(
+    self: Ancestry,
+    table: Any,
+    sequences: Any,
+    unsequenced: str,
+    kinds: Mapping[str, str] | None = None,
+    unique_within: str = "table",
+) -> Records:
+    """Return the records of a table; `kinds` instead of those of the options, if given."""
     if isinstance(table, Records):
         if sequences is not None:
             raise RecordsError("these records are read already; join sequences when reading")
-        if len(set(table.ids)) != len(table):
+        if unique_within == "table" and len(set(table.ids)) != len(table):
             raise RecordsError(
                 "identities of these records differ only within groups; fit each group on its "
                 "own with fit_populations"
             )
-        return as_evidence(table, (self.until, self.censored))
-    kinds = dict(self.kinds or {})
-    if self.until is not None:
-        kinds.setdefault(self.until, "date")
-    if self.censored is not None:
-        kinds.setdefault(self.censored, "categorical")
-    records = read_records(
-        table, id=self.id, kinds=kinds, sequences=sequences, unsequenced=unsequenced
-    )
+        records = table
+    else:
+        columns = dict((self.kinds if kinds is None else kinds) or {})
+        for name, kind in ((self.until, "date"), (self.censored, "categorical")):
+            if name is not None:
+                columns.setdefault(name, kind)
+        records = read_records(
+            table,
+            id=self.id,
+            kinds=columns,
+            sequences=sequences,
+            unsequenced=unsequenced,
+            unique_within=unique_within,
+        )
     return as_evidence(records, (self.until, self.censored))
 
 
@@ -54,7 +66,7 @@ def table_columns(self: Ancestry, distances: Any, log_weights: Any) -> list[Mode
         clock=self.clock,
         group_spread=self.group_spread,
         substitution=self.substitution,
-        kernels=getattr(self, "kernels", None),  # models of earlier versions lack it
+        kernels=self.kernels,
         transmission=transmission_options(self),
     )
     for name, given in (("distances", distances), ("log_weights", log_weights)):
@@ -80,8 +92,7 @@ def kind_of_roots(self: Ancestry) -> Roots:
     """How many roots there are: any number where dates order parents and children."""
     if self.roots != "auto":
         return self.roots
-    aside = (self.until, self.censored)
-    dated = any(c.kind == "date" and c.name not in aside for c in self.table_.columns)
+    dated = bool(date_columns(self.table_, (self.until, self.censored)))
     weighed = "log_weights" in self.column_names_
     roots = sum(v == -1 for v in known_parents(self.table_, self.known_parents).values())
     if roots > 1 and self.table_.groups is None:

@@ -11,25 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from outtrees.ancestry.learning import (
-    Point,
-    Problem,
-    Reading,
-    Roots,
-    TableFit,
-    problem_of,
-)
+from outtrees._common.arguments import as_count
+from outtrees.ancestry.learning import Point, Problem, Reading, Roots, TableFit, problem_of
 from outtrees.ancestry.outbreak import MIXED, Outbreak
 from outtrees.ancestry.posterior import Member, Posterior
 from outtrees.ancestry.waits import waiting_means
 from outtrees.candidates.edges import Constraints
-from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
+from outtrees.candidates.windows import waiting_of
+from outtrees.errors import ArgumentError, InvalidWeightsError, NoSpanningTreeError, Option
 from outtrees.inference.importance import (
     WeightedDraws,
     integrate,
@@ -38,9 +33,12 @@ from outtrees.inference.importance import (
     widened,
 )
 from outtrees.io.tables import Table
-from outtrees.models.columns import Lineage, Transmission, Waiting
+from outtrees.models.columns import Lineage, Transmission
 from outtrees.models.columns.lineage import order_by_cells
 from outtrees.models.priors import Normal
+
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -402,20 +400,18 @@ def opened(lineage: Lineage, spread: float) -> Lineage:
     Readings stand for the waiting times about theirs. Only within that reach the cells decide; the
     weights of readings among each other are not theirs alone (`outtrees.ancestry.learning`).
     """
-    dates = lineage.dates
-    kernel = None if dates is None else lineage.kernels[dates]
-    if not isinstance(kernel, Waiting) or not kernel.fixed or not spread > 0:
+    kernel = waiting_of(lineage)
+    if kernel is None or not kernel.fixed or not spread > 0:
         return lineage
-    assert dates is not None  # the kernel is there
-    kernels = (*lineage.kernels[:dates], kernel.near(spread), *lineage.kernels[dates + 1 :])
-    return replace(lineage, kernels=kernels)
+    assert lineage.dates is not None  # the kernel is there
+    return lineage.with_kernel(lineage.dates, kernel.near(spread))
 
 
 def _spread_of_waits(fit: TableFit) -> float:
     """Return half of the distance between waiting times that were tried, in logs."""
     lineage = fit.readings[0].lineage
-    kernel = None if lineage.dates is None else lineage.kernels[lineage.dates]
-    if not isinstance(kernel, Waiting) or isinstance(kernel, Transmission):
+    kernel = waiting_of(lineage)
+    if kernel is None or isinstance(kernel, Transmission):
         return 0.0
     assert lineage.dates is not None  # the kernel is there
     means = waiting_means(kernel, fit.values[lineage.dates])
@@ -428,6 +424,76 @@ def _spread_of_waits(fit: TableFit) -> float:
 def is_integrated(posterior: Posterior) -> bool:
     """Return whether answers average over draws of the parameters."""
     return posterior.whole or any(reading.draws is not None for reading in posterior.readings)
+
+
+def posterior(self: Ancestry, n_draws: int | None = None) -> Table:
+    """Return draws of the parameters: reading, weight, and a column for each parameter.
+
+    With parameters="fitted", the fitted parameters of each reading. `to_arviz` has the same
+    for arviz.
+
+    Parameters
+    ----------
+    n_draws : int, optional
+        So many draws of equal weight, chosen among the weighted ones; by default all of these.
+
+    Returns
+    -------
+    Table
+        Columns reading (from 1), weight, and each parameter: "column: name (unit)".
+
+    Examples
+    --------
+    >>> from outtrees import Ancestry
+    >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+    >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0, keep=["ward"])
+    >>> model.fit(table).posterior().columns[:3]
+    ('reading', 'weight', 'ward: stickiness')
+    """
+    table = draws_table(self.fitted)
+    if n_draws is None:
+        return table
+    n = as_count("n_draws", n_draws, 1)
+    weights = np.array(table["weight"])
+    # Systematic resampling: a draw comes up its expected number of times, but for rounding.
+    marks = (np.arange(n) + self._generator(self._seed()).uniform()) / n
+    chosen = np.searchsorted(np.cumsum(weights) / weights.sum(), marks)
+    chosen = np.minimum(chosen, len(weights) - 1)
+    drawn = {name: [cells[i] for i in chosen] for name, cells in table.items()}
+    return Table(drawn | {"weight": [1 / n] * n})
+
+
+def intervals(self: Ancestry, level: float = 0.95) -> Table:
+    """Return how well each parameter is known.
+
+    Parameters
+    ----------
+    level : float
+        The share of the posterior that an interval holds.
+
+    Returns
+    -------
+    Table
+        Columns parameter, median, lower and upper.
+
+    Raises
+    ------
+    ArgumentError
+        If level is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from outtrees import Ancestry
+    >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+    >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0, keep=["ward"])
+    >>> model.fit(table).intervals().columns
+    ('parameter', 'median', 'lower', 'upper')
+    """
+    if not 0 < level < 1:
+        raise ArgumentError(
+            Option("level"), f" must be between 0 and 1; got {level}. Write 0.95 for 95 %."
+        )
+    return intervals_table(self.fitted, level)
 
 
 def draws_table(posterior: Posterior) -> Table:
@@ -466,10 +532,9 @@ def intervals_table(posterior: Posterior, level: float) -> Table:
 
 
 def _quantities(posterior: Posterior, member: Member) -> dict[str, float]:
-    unit_of_time = "units of time" if posterior.dates is None else posterior.dates.unit_of_time
     found: dict[str, float] = {}
     for c, quantity in member.lineage.quantities():
-        unit = quantity.unit.replace("time", unit_of_time)
+        unit = quantity.unit.replace("time", posterior.unit_of_time)
         if unit == "column":
             unit = _unit_of(posterior, posterior.names[c]) if c is not None else ""
         name = quantity.name if c is None else f"{posterior.names[c]}: {quantity.name}"

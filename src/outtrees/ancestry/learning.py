@@ -14,20 +14,21 @@ import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from outtrees.ancestry.waits import ReadingWeights, waiting_means, with_wait
+from outtrees.ancestry.waits import ReadingWeights, mean_waits, waiting_means, with_wait
 from outtrees.candidates.choices import IndependentChoices, log_sums
 from outtrees.candidates.edges import Constraints, PossibleEdges, all_edges
-from outtrees.candidates.windows import in_order, possible_pairs, windows_of
+from outtrees.candidates.windows import in_order, possible_pairs, waiting_of, windows_of
 from outtrees.errors import NoSpanningTreeError
 from outtrees.inference.checkpoint import Checkpoint, digest
 from outtrees.inference.importance import WeightedDraws
-from outtrees.models.columns import ColumnKernel, Lineage, Waiting
+from outtrees.models.columns import ColumnKernel, Lineage
 from outtrees.models.columns.earlier import earlier_pairs, log_backgrounds, with_backgrounds
 from outtrees.models.columns.lineage import (
     Background,
@@ -37,7 +38,6 @@ from outtrees.models.columns.lineage import (
     sample_by_cells,
 )
 from outtrees.models.priors import Normal, Prior
-from outtrees.trees import OutTreeDistribution
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -80,6 +80,10 @@ class Point(NamedTuple):
     converged: bool = False
     n_iter: int = 0
 
+    def as_reading(self, weight: float) -> Reading:
+        """Return the reading that ends here."""
+        return Reading(weight, self.lineage, self.log_root, *self[3:])
+
 
 class Problem:
     """A table, its possible edges, and what records are compared with, ready to be climbed.
@@ -102,20 +106,23 @@ class Problem:
         roots: Roots,
         rows: Index | None = None,
     ) -> None:
-        self.values, self.edges, self.roots = values, edges, roots
+        self.values, self.roots = values, roots
         self.T = len(edges.groups)
         self.sampled = rows is not None
         self.independent = self.sampled
         rows = np.arange(self.T) if rows is None else rows
         self.is_sampled = np.zeros(self.T, dtype=bool)
         self.is_sampled[rows] = True
-        order = np.argsort(edges.child, kind="stable")
-        self.child, self.parent = edges.child[order], edges.parent[order]
-        self.pairs = lineage.pairs(values, values, self.child, self.parent)
         self.rows = rows
         # Densities without a parent, and the lineage's backgrounds that they are of.
         self._known: tuple[Any, dict[int, tuple[Array, Array]]] = None, {}
         self._earlier: Earlier | None = None
+        self._list(lineage, edges.only(np.argsort(edges.child, kind="stable")))
+
+    def _list(self, lineage: Lineage, edges: PossibleEdges) -> None:
+        """Make these, sorted by child, the possible edges."""
+        self.edges, self.child, self.parent = edges, edges.child, edges.parent
+        self.pairs = lineage.pairs(self.values, self.values, self.child, self.parent)
         self._plans: list[Any] = [None, None]
         self._waits: tuple[Any, Array] | None = None  # a kernel of dates, and its log-weights
         self._pruned: dict[float, tuple[Any, Problem]] = {}  # the last one, and of which kernel
@@ -135,21 +142,14 @@ class Problem:
         kernel = lineage.kernels[dates]
         if nats in self._pruned and self._pruned[nats][0] is kernel:
             return self._pruned[nats][1]
-        self._pruned[nats] = kernel, self._without_unlikely(lineage, nats)
-        return self._pruned[nats][1]
-
-    def _without_unlikely(self, lineage: Lineage, nats: float) -> Problem:
-        waits = self.log_waits(lineage)
+        waits, result = self.log_waits(lineage), self
         best = np.full(self.T, -np.inf)
         np.maximum.at(best, self.child, waits)
         kept = (waits >= best[self.child] - nats) | ~self.edges.root_allowed[self.child]
-        if kept.mean() > _WORTH_PRUNING:
-            return self
-        result = copy(self)
-        result.child, result.parent = self.child[kept], self.parent[kept]
-        result.edges = self.edges.only(kept)
-        result.pairs = lineage.pairs(self.values, self.values, result.child, result.parent)
-        result._plans, result._waits, result._pruned = [None, None], None, {}
+        if kept.mean() <= _WORTH_PRUNING:
+            result = copy(self)
+            result._list(lineage, self.edges.only(kept))
+        self._pruned[nats] = kernel, result
         return result
 
     def fewer(self, lineage: Lineage, given: Constraints) -> Problem:
@@ -161,28 +161,18 @@ class Problem:
         if not self.sampled:
             return self
         now = len(self.rows)
-        pairs_of_one = len(self.child) / max(now, 1)
-        n = int(min(_FEW, max(_LEAST_SAMPLED, _MOST_FEW // max(pairs_of_one, 1.0))))
+        n = _number_sampled(_FEW, _MOST_FEW, len(self.child) / max(now, 1))
         if lineage.dates is None or now <= n:
             return self
-        return _sampled_problem(lineage, self.values, given, self.roots, n)
+        return problem_of(lineage, self.values, given, self.roots, n)
 
     # The sum over trees --------------------------------------------------------------------
 
     def trees(self, log_weight: Array, log_root: Array, which: int = 0) -> Any:
         """Return the distribution over trees with these weights of edges and roots."""
-        log_root = np.where(self.edges.root_allowed, log_root, -np.inf)
         if self.independent:
             return IndependentChoices(self.child, log_weight, self._roots_of(log_root))
-        trees = OutTreeDistribution.from_candidates(
-            self.child,
-            self.parent,
-            log_weight,
-            log_root,
-            groups=self.edges.groups,
-            roots=self.roots,
-            plan=self._plans[which],
-        )
+        trees = self.edges.trees(log_weight, log_root, self.roots, plan=self._plans[which])
         self._plans[which] = trees.plan
         return trees
 
@@ -428,8 +418,7 @@ class Problem:
 def _with_column(lineage: Lineage, c: int, kernel: Any, share: float) -> Lineage:
     shares = np.array(lineage.outlier_shares, dtype=np.float64)
     shares[c] = share
-    kernels = (*lineage.kernels[:c], kernel, *lineage.kernels[c + 1 :])
-    return replace(lineage, kernels=kernels, outlier_shares=shares)
+    return replace(lineage.with_kernel(c, kernel), outlier_shares=shares)
 
 
 def _shares(links: Array, total: Array) -> Array:
@@ -493,18 +482,12 @@ def learn(
     order = order_by_cells(values)
     cells = [column[order] for column in values]
     try:
-        fit = _learned(
-            lineage.start(cells),
-            cells,
-            given.in_order(order),
-            roots,
-            keep=keep,
-            max_iter=max_iter,
-            tol=tol,
-            progress=progress,
-            say=say or (lambda text: None),
-            checkpoint=checkpoint or Checkpoint(),
+        climbs_of = partial(
+            _Climbs, tol=tol, progress=progress, checkpoint=checkpoint or Checkpoint()
         )
+        start, ordered = lineage.start(cells), given.in_order(order)
+        told = say or (lambda text: None)
+        fit = _learned(start, cells, ordered, roots, keep, max_iter, climbs_of, told)
     except NoSpanningTreeError:
         # It names records by their numbers, which are to be those of the table.
         lineage = lineage.start(values)
@@ -518,22 +501,19 @@ def _learned(
     values: Sequence[Array],
     given: Constraints,
     roots: Roots,
-    *,
     keep: Sequence[int],
     max_iter: int,
-    tol: float,
-    progress: Progress | None,
+    climbs_of: Callable[[Problem], _Climbs],
     say: Callable[[str], None],
-    checkpoint: Checkpoint,
 ) -> TableFit:
     """Return the readings of a table whose kernels have started."""
     problem = problem_of(lineage, values, given, roots)
     lineage = with_backgrounds(_with_rates(lineage, problem), values, given.groups)
-    climbs = _Climbs(problem, tol, progress, checkpoint)
+    climbs = climbs_of(problem)
     waits = _first_waits(lineage, values)
     problem.independent = problem.sampled or lineage.dates is not None
     say("parameters" if len(waits) == 1 else f"parameters for {len(waits)} waiting times")
-    rough = climbs.of(problem.fewer(lineage, given))
+    rough = climbs_of(problem.fewer(lineage, given))
     points, alone = rough.of_waits(lineage, waits, ROUGH)
     gains: dict[int, float] = {}
     left_out: list[int] = []
@@ -562,18 +542,7 @@ def _learned(
     points = [climbs.up(p.lineage, p.log_root, max_iter) for p in points]
     weights = weigh(points)
     order = np.argsort(-weights, kind="stable")
-    readings = tuple(
-        Reading(
-            float(weights[i]),
-            points[i].lineage,
-            points[i].log_root,
-            points[i].gain,
-            points[i].objectives,
-            points[i].converged,
-            points[i].n_iter,
-        )
-        for i in order
-    )
+    readings = tuple(points[i].as_reading(float(weights[i])) for i in order)
     return TableFit(readings, gains, tuple(left_out), tuple(values), weigh.siblings)
 
 
@@ -646,30 +615,24 @@ def _n_parameters(kernel: ColumnKernel) -> int:
 
 def _first_waits(lineage: Lineage, values: Sequence[Array]) -> list[tuple[float, float] | None]:
     """Return the waiting times (mean, sd) of the first climbs; None where it is given."""
-    if lineage.dates is None:
+    kernel = waiting_of(lineage)
+    if kernel is None or kernel.is_given:
         return [None]
-    kernel = lineage.kernels[lineage.dates]
-    assert isinstance(kernel, Waiting)
-    if kernel.is_given:
-        return [None]
+    assert lineage.dates is not None  # the kernel is there
     means = waiting_means(kernel, values[lineage.dates])
     return [(mean, kernel.sd or _FIRST_SPREAD * mean) for mean in means]
 
 
 def _spread_out(points: list[Point], climbs: _Climbs, weigh: ReadingWeights) -> list[Point]:
     """Return the points, and those that matter with narrower and wider waiting times too."""
-    kernels = [p.lineage.kernels[p.lineage.dates] for p in points if p.lineage.dates is not None]
-    if not kernels or any(
-        not isinstance(k, Waiting) or not k.fixed or k.sd is not None for k in kernels
-    ):
+    kernels = [waiting_of(point.lineage) for point in points]
+    if any(kernel is None or not kernel.fixed or kernel.sd is not None for kernel in kernels):
         return points
-    weights = weigh.by_evidence(points)
+    weights, means = weigh.by_evidence(points), mean_waits([point.lineage for point in points])
     result = list(points)
-    for point, weight, kernel in zip(points, weights, kernels, strict=True):
+    for point, weight, mean in zip(points, weights, means.tolist(), strict=True):
         if weight < _WORTH_SPREADING * weights.max():
             continue
-        assert isinstance(kernel, Waiting)
-        mean = kernel.moments[0]
         for spread in _SPREADS:
             here = with_wait(point.lineage, mean, spread * mean)
             result.append(climbs.up(here, point.log_root, ROUGH))
@@ -677,56 +640,37 @@ def _spread_out(points: list[Point], climbs: _Climbs, weigh: ReadingWeights) -> 
 
 
 def problem_of(
-    lineage: Lineage, values: Sequence[Array], given: Constraints, roots: Roots
-) -> Problem:
-    """Return the problem of the whole table, or of a sample of its records if it is large."""
-    windows = windows_of(lineage, values, given, all_possible=True)
-    n_pairs = int(windows.sizes.sum())
-    if n_pairs <= _MOST_PAIRS:
-        edges = all_edges(given)
-        kept = in_order(lineage, values, edges.child, edges.parent)
-        return Problem(
-            lineage,
-            values,
-            edges.only(kept),
-            roots,
-        )
-    pairs_of_one = float(windows.sizes.mean())
-    most = int(min(_SAMPLED, max(_LEAST_SAMPLED, _MOST_SAMPLED // max(pairs_of_one, 1.0))))
-    return _sampled_problem(lineage, values, given, roots, most)
-
-
-def _sampled_problem(
     lineage: Lineage,
     values: Sequence[Array],
     given: Constraints,
     roots: Roots,
-    n: int,
+    n: int | None = None,
 ) -> Problem:
-    """Return the problem of n records and all their possible parents."""
+    """Return the problem of a table: of n of its records, or of as many as are not too many."""
     windows = windows_of(lineage, values, given, all_possible=True)
+    if n is None and int(windows.sizes.sum()) <= _MOST_PAIRS:
+        edges = all_edges(given)
+        kept = in_order(lineage, values, edges.child, edges.parent)
+        return Problem(lineage, values, edges.only(kept), roots)
+    if n is None:
+        n = _number_sampled(_SAMPLED, _MOST_SAMPLED, float(windows.sizes.mean()))
     rows = np.intersect1d(sample_by_cells(values, n), given.open)
     child, parent = possible_pairs(lineage, values, given, rows, windows)
-    edges = given.edges(child, parent)
-    return Problem(lineage, values, edges, roots, rows)
+    return Problem(lineage, values, given.edges(child, parent), roots, rows)
 
 
+def _number_sampled(most: int, most_pairs: int, pairs_of_one: float) -> int:
+    return int(min(most, max(_LEAST_SAMPLED, most_pairs // max(pairs_of_one, 1.0))))
+
+
+@dataclass(frozen=True, eq=False)
 class _Climbs:
     """Climbs in a fixed order, each of which a checkpoint may hold already."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        tol: float,
-        progress: Progress | None,
-        checkpoint: Checkpoint,
-    ) -> None:
-        self.problem, self.tol = problem, tol
-        self.progress, self.checkpoint = progress, checkpoint
-
-    def of(self, problem: Problem) -> _Climbs:
-        """Return climbs of another problem, in the same order and checkpoint."""
-        return _Climbs(problem, self.tol, self.progress, self.checkpoint)
+    problem: Problem
+    tol: float
+    progress: Progress | None
+    checkpoint: Checkpoint
 
     def up(self, start: Lineage, log_root: float, max_iter: int) -> Point:
         """Return the end of the climb from this start."""

@@ -145,7 +145,7 @@ def limited_table(found: LimitedSupports, posterior: Posterior, min_support: flo
             UserWarning,
             stacklevel=4,
         )
-    order = ranked(posterior, found.edges, found.roots)
+    order = ranked(posterior, np.append(found.edges, found.roots))
     error = np.concatenate([found.edge_errors, found.root_errors])[order.edge]
     rows = order.support >= min_support
     columns = parents_columns(posterior, order, rows)

@@ -1,7 +1,6 @@
 """Which model of dates a table gets, by its columns and options: waiting times or transmission.
 
-The functions take the estimator, whose options they read; models that earlier versions saved lack
-some of them.
+The functions take the estimator, whose options they read.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from outtrees.ancestry.columns import DateOptions, TransmissionOptions
+from outtrees.ancestry.columns import DateOptions, date_columns
 from outtrees.ancestry.nearest import transmission_of
 from outtrees.datasets.diseases import GENERATION, WaitingTime, waiting_time
 from outtrees.errors import ArgumentError, Message, Option, RecordsError
@@ -22,7 +21,10 @@ if TYPE_CHECKING:
 
 _DNA = ("A", "C", "G", "T")
 _ONSETS = ("onset", "symptom", "illness")  # in names of columns of dates
-_KNOWN = TransmissionOptions._fields[:-1]  # options of the transmission model
+_KNOWN = (  # options of the transmission model
+    *("generation_mean", "generation_sd", "delay_mean", "delay_sd"),
+    *("substitution_rate", "sampled"),
+)
 _OF_DATES = (
     *("generation_time", "waiting_mean", "waiting_sd", "waiting_law", "disease", "clock"),
     *(*_KNOWN, "transmission", "date_uncertainty", "until", "censored"),
@@ -39,8 +41,7 @@ def check_dated(records: Records, options: Mapping[str, Any]) -> None:
     RecordsError
         If there is such an option; the message names it.
     """
-    aside = (options.get("until"), options.get("censored"))
-    if any(column.kind == "date" and column.name not in aside for column in records.columns):
+    if date_columns(records, (options.get("until"), options.get("censored"))):
         return
     unread = [(name, why) for name, _, why in records.roles if "called a date" in why][:1]
     for name in _OF_DATES:
@@ -60,8 +61,7 @@ def check_dated(records: Records, options: Mapping[str, Any]) -> None:
 
 def published_wait(model: Ancestry) -> WaitingTime | None:
     """Return the published waiting time of the disease, if one is named."""
-    name: str | None = getattr(model, "disease", None)
-    if name is None:
+    if model.disease is None:
         return None
     if model.generation_time is not None:
         raise ArgumentError(
@@ -70,7 +70,7 @@ def published_wait(model: Ancestry) -> WaitingTime | None:
             Option("generation_time"),
             " contradict each other: both say how long children wait. Leave one out.",
         )
-    return waiting_time(name)
+    return waiting_time(model.disease)
 
 
 def check_waits(model: Ancestry) -> None:
@@ -89,8 +89,7 @@ def check_waits(model: Ancestry) -> None:
 
 def most_links(model: Ancestry) -> int:
     """Return the largest number of links from a record to its parent."""
-    former: int | None = getattr(model, "generations", None)
-    return int(getattr(model, "links", 1) if former is None else former)
+    return model.links if model.generations is None else model.generations
 
 
 def date_options(model: Ancestry) -> DateOptions:
@@ -99,7 +98,8 @@ def date_options(model: Ancestry) -> DateOptions:
     if model.generation_time is not None:
         chances = np.asarray(model.generation_time, dtype=np.float64)
         table = chances / chances.sum()
-    mean, sd, law = model.waiting_mean, model.waiting_sd, getattr(model, "waiting_law", None)
+    mean, sd = model.waiting_mean, model.waiting_sd
+    law: str | None = model.waiting_law
     published = published_wait(model)
     if published is not None:
         mean = published.mean if mean is None else mean
@@ -118,10 +118,10 @@ def date_options(model: Ancestry) -> DateOptions:
     )
 
 
-def transmission_options(model: Ancestry) -> TransmissionOptions | None:
+def transmission_options(model: Ancestry) -> dict[str, Any] | None:
     """Return what is known of how the infection spreads; None without the transmission model."""
-    given = {name: getattr(model, name, None) for name in _KNOWN}
-    wanted, dates = getattr(model, "transmission", False), date_options(model)
+    given: dict[str, Any] = {name: getattr(model, name) for name in _KNOWN}
+    wanted, dates = model.transmission, date_options(model)
     some = [name for name, value in given.items() if value is not None]
     against = {
         "until": dates.until,
@@ -158,7 +158,7 @@ def transmission_options(model: Ancestry) -> TransmissionOptions | None:
         if published.kind == GENERATION:
             given["generation_sd"] = given["generation_sd"] or published.sd
     links = most_links(model)
-    return TransmissionOptions(**given, links=links if links > 1 else None)
+    return given | {"links": links if links > 1 else None}
 
 
 def _dates_and_dna(records: Records) -> tuple[str, str] | None:
@@ -181,7 +181,7 @@ def _has_sampled_people(model: Ancestry) -> bool:
     if published is not None and published.kind == GENERATION:
         return True
     other = (
-        getattr(model, "waiting_law", None) is not None
+        model.waiting_law is not None
         or model.substitution != "JC69"
         or not (model.strict_dates and model.ties)
         or model.clock
@@ -192,9 +192,9 @@ def _has_sampled_people(model: Ancestry) -> bool:
 def model_sentence(model: Ancestry) -> list[Message]:
     """Return which model was chosen where no option says it, why, and how to choose the other."""
     names = _dates_and_dna(model.table_)
-    if getattr(model, "transmission", False) != "auto" or names is None:
+    if model.transmission != "auto" or names is None:
         return []
-    if any(getattr(model, name, None) is not None for name in _KNOWN):
+    if any(getattr(model, name) is not None for name in _KNOWN):
         return []
     date, dna = names
     if transmission_of(model.lineage_) is not None:

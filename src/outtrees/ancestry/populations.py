@@ -19,14 +19,14 @@ from outtrees._common.progress import note, under_way
 from outtrees._common.random import as_generator
 from outtrees._common.text import first_ten
 from outtrees.ancestry.estimator import Ancestry
+from outtrees.ancestry.inputs import read_table
 from outtrees.candidates.plan import MOST_DENSE
 from outtrees.errors import ArgumentError, Option, RecordsError
 from outtrees.inference.validation import check_params
 from outtrees.io.tables import Table, to_csv, write_csv
 from outtrees.parallel import RunFolder, run_units_into
 from outtrees.parallel.folder import open_text
-from outtrees.records import Records, read_records
-from outtrees.records.evidence import as_evidence
+from outtrees.records import Records
 
 PARENTS, LABELS, POPULATIONS = "parents.csv", "labels.csv", "populations.csv"
 
@@ -208,14 +208,12 @@ def fit_population(
 def _read(
     ancestry: Ancestry, table: Any, by: str | None, sequences: Any, unsequenced: str
 ) -> Records:
-    if isinstance(table, Records):
-        if by is not None or sequences is not None:
-            raise RecordsError(
-                "these records are read already; name the populations when reading, ",
-                Option("kinds", {"site": "group"}),
-                ", and join sequences then",
-            )
-        return as_evidence(table, (ancestry.until, ancestry.censored))
+    if isinstance(table, Records) and (by is not None or sequences is not None):
+        raise RecordsError(
+            "these records are read already; name the populations when reading, ",
+            Option("kinds", {"site": "group"}),
+            ", and join sequences then",
+        )
     kinds = dict(ancestry.kinds or {})
     if by is not None:
         others = [name for name, kind in kinds.items() if kind == "group" and name != by]
@@ -225,18 +223,7 @@ def _read(
                 f"{first_ten(others) or 'nothing'} the group; leave these kinds out"
             )
         kinds[by] = "group"
-    for name, kind in ((ancestry.until, "date"), (ancestry.censored, "categorical")):
-        if name is not None:
-            kinds.setdefault(name, kind)
-    records = read_records(
-        table,
-        id=ancestry.id,
-        kinds=kinds,
-        sequences=sequences,
-        unsequenced=unsequenced,
-        unique_within="group",
-    )
-    return as_evidence(records, (ancestry.until, ancestry.censored))
+    return read_table(ancestry, table, sequences, unsequenced, kinds, "group")
 
 
 def _settings(ancestry: Ancestry, min_support: float) -> dict[str, Any]:

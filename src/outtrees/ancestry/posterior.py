@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,30 +32,9 @@ MOST_PAIRED = 1000
 _NEGLIGIBLE = 1e-6  # share of its reading with which a draw of parameters is left out
 
 
-def trees_of(
-    edges: PossibleEdges,
-    log_weight: Array,  # (E,)
-    log_root: Array,  # (T,)
-    roots: Roots,
-    log_introduction: float,
-    plan: Plan | None = None,
-    method: Literal["auto", "sparse"] = "auto",
-) -> OutTreeDistribution:
-    """Return the distribution over trees for these log-weights.
-
-    With roots="any", `log_introduction` is what being a root weighs beside the waiting times.
-    """
-    log_root = np.where(edges.root_allowed, log_root + log_introduction, -np.inf)
-    return OutTreeDistribution.from_candidates(
-        edges.child,
-        edges.parent,
-        log_weight,
-        log_root,
-        groups=edges.groups,
-        roots=roots,
-        plan=plan,
-        method=method,
-    )
+def supports_in(trees: Any) -> Array:
+    """Return the probabilities of all possible edges, and then of being a root (E + T,)."""
+    return np.append(trees.edge_marginals, trees.root_marginals)
 
 
 class Member(NamedTuple):
@@ -166,30 +145,33 @@ class Posterior:
         parts = []
         for member in self.members:
             found = EdgeWeights(member.lineage, self.values, self.edges.groups, self.backgrounds)
-            log_weight = found.log_beta_pairs(self.pairs)
+            log_root = found.log_root + member.log_introduction
             plan = self.best_trees.plan
-            parts.append(self._trees(log_weight, found.log_root, member.log_introduction, plan))
+            parts.append(self._trees(found.log_beta_pairs(self.pairs), log_root, plan))
         weights = [member.weight for member in self.members]
         return OutTreeMixture(parts, weights, self.edges.groups)
 
+    @cached_property
+    def choices(self) -> tuple[Index, Index]:
+        """Child and parent of each possible edge, then of each record as a root: −1 (E + T,)."""
+        T = len(self.records)
+        child = np.append(self.edges.child, np.arange(T))
+        return child, np.append(self.edges.parent, np.full(T, -1))
+
     def _of_reading(self, r: int) -> tuple[Array, Array]:
-        """Return weights of a reading's members (n,), and their supports of edges and roots."""
+        """Return weights of a reading's members (n,), and their supports of `choices`."""
         trees = self.trees
         if isinstance(trees, Ancestors):
             return trees.weights, trees.part_supports
         if not isinstance(trees, OutTreeMixture):
-            return np.ones(1), np.append(trees.edge_marginals, trees.root_marginals)[None]
+            return np.ones(1), supports_in(trees)[None]
         here = [i for i, member in enumerate(self.members) if member.reading == r]
-        parts = [trees.parts[i] for i in here]
-        found = [np.append(part.edge_marginals, part.root_marginals) for part in parts]
-        return trees.weights[here], np.array(found)
+        return trees.weights[here], np.array([supports_in(trees.parts[i]) for i in here])
 
-    def reading_supports(self, r: int) -> tuple[Array, Array]:
-        """Return the supports of edges (E,) and roots (T,) in one reading."""
+    def reading_supports(self, r: int) -> Array:
+        """Return the supports of `choices` in one reading (E + T,)."""
         weights, found = self._of_reading(r)
-        mean = weights @ found / weights.sum()
-        E = len(self.edges.child)
-        return mean[:E], mean[E:]
+        return np.asarray(weights @ found / weights.sum())
 
     @cached_property
     def n_roots(self) -> Array:
@@ -214,14 +196,12 @@ class Posterior:
 
     def trees_for(self, log_weight: Array, log_root: Array) -> OutTreeDistribution:
         """Return the distribution over trees for other weights of the same edges."""
-        return self._trees(log_weight, log_root, self.readings[0].log_introduction)
+        return self._trees(log_weight, log_root + self.readings[0].log_introduction)
 
     def _trees(
-        self, log_weight: Array, log_root: Array, introduction: float, plan: Plan | None = None
+        self, log_weight: Array, log_root: Array, plan: Plan | None = None
     ) -> OutTreeDistribution:
-        return trees_of(
-            self.edges, log_weight, log_root, self.roots, introduction, plan, self.method
-        )
+        return self.edges.trees(log_weight, log_root, self.roots, plan=plan, method=self.method)
 
     @property
     def method(self) -> Literal["auto", "sparse"]:
@@ -244,6 +224,25 @@ class Posterior:
         """The column of dates, None if there is none in the model."""
         columns = self.records.columns
         return next((c for c in columns if c.kind == "date" and c.name in self.names), None)
+
+    @property
+    def days(self) -> Array | None:
+        """The date of each record (T,), None without dates."""
+        return None if self.dates is None else self.dates.values[:, 0]
+
+    @property
+    def calendar(self) -> bool:
+        """Whether dates are calendar dates."""
+        return self.dates is not None and self.dates.calendar
+
+    @property
+    def unit_of_time(self) -> str:
+        """What dates count."""
+        return "units of time" if self.dates is None else self.dates.unit_of_time
+
+    def named(self, rows: Index) -> list[str]:
+        """Return the identities of these rows, empty for −1: no parent."""
+        return [self.records.ids[row] if row >= 0 else "" for row in rows.tolist()]
 
     @cached_property
     def log_columns(self) -> Array:
@@ -272,24 +271,16 @@ class Posterior:
     @cached_property
     def support_of(self) -> dict[tuple[int, int], float]:
         """The support of each possible edge (child, parent), and of (child, −1): a root."""
-        ends = zip(self.edges.child.tolist(), self.edges.parent.tolist(), strict=True)
-        supports = dict(zip(ends, self.trees.edge_marginals.tolist(), strict=True))
-        for child, support in enumerate(self.trees.root_marginals.tolist()):
-            supports[child, -1] = support
-        return supports
+        ends = zip(*(side.tolist() for side in self.choices), strict=True)
+        return dict(zip(ends, supports_in(self.trees).tolist(), strict=True))
 
     def supports(self, parents: Index) -> Array:
         """Return how probable each record's parent is in this tree (T,)."""
-        T = len(self.records)
-        code = self.edges.child.astype(np.int64) * T + self.edges.parent
-        order = np.argsort(code, kind="stable")
-        child = np.flatnonzero(parents >= 0)
-        wanted = child * T + parents[child]
-        place = np.minimum(np.searchsorted(code[order], wanted), max(len(order) - 1, 0))
-        lost = np.flatnonzero(code[order][place] != wanted)
-        if len(lost):
-            u = int(child[lost[0]])
+        child, parent = self.choices
+        found = np.flatnonzero(parents[child] == parent)
+        result = np.full(len(parents), np.nan)
+        result[child[found]] = supports_in(self.trees)[found]
+        if np.isnan(result).any():
+            u = int(np.flatnonzero(np.isnan(result))[0])
             raise KeyError(f"{parents[u]} is not among the possible parents of {u}")
-        result = self.trees.root_marginals.copy()
-        result[child] = self.trees.edge_marginals[order][place]
         return result

@@ -17,7 +17,7 @@ from outtrees.ancestry.nearest import NOTHING, NearestSampled, number_drawn
 from outtrees.ancestry.outbreak import ENOUGH, Outbreak
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.spread import Spread, children_by_date
-from outtrees.ancestry.support import best_parents, log_density, ranked_parents, readings_table
+from outtrees.ancestry.support import best_parents, log_density, ranked, readings_table
 from outtrees.candidates.choices import log_sums
 from outtrees.io.tables import Table
 from outtrees.records import Column, Records
@@ -70,7 +70,7 @@ def report_data(
     spread: Spread | None = None,
 ) -> ReportData:
     """Return what the report shows; `spread` is what the transmission model tells, if it is one."""
-    records, dates, trees = posterior.records, posterior.dates, posterior.trees
+    records, trees = posterior.records, posterior.trees
     provenance = {
         "version": f"outtrees {__version__}",
         "seed": "none" if seed is None else str(seed),
@@ -96,8 +96,8 @@ def report_data(
         evidence_names=list(posterior.names),
         consensus=posterior.consensus.parents,
         mode=posterior.mode.parents,
-        dates=None if dates is None else dates.values[:, 0],
-        calendar=False if dates is None else dates.calendar,
+        dates=posterior.days,
+        calendar=posterior.calendar,
         root_probability=posterior.trees.root_marginals,
         expected_children=posterior.expected_children,
         log_density=log_density(posterior),
@@ -174,8 +174,6 @@ def _report_weights(posterior: Posterior) -> ReportWeights | None:
 
 def _report_readings(posterior: Posterior) -> list[ReportReading]:
     """Return the readings with a noteworthy weight, each with its own best parents."""
-    dates = posterior.dates
-    unit = "units of time" if dates is None else dates.unit_of_time
     table = readings_table(posterior)
     found: list[ReportReading] = []
     for i, reading in enumerate(posterior.readings):
@@ -184,19 +182,15 @@ def _report_readings(posterior: Posterior) -> list[ReportReading]:
         mean, sd = table["waiting_mean"][i], table["waiting_sd"][i]
         name = f"reading {i + 1}"
         if np.isfinite(mean):
-            name = f"wait {short_number(mean)} ± {short_number(sd, 2)} {unit}"
-        edge_supports, supports = posterior.reading_supports(i)
-        best = best_parents(posterior, edge_supports, supports)
-        at = np.flatnonzero(best[posterior.edges.child] == posterior.edges.parent)
-        supports[posterior.edges.child[at]] = edge_supports[at]
-        found.append(ReportReading(name, float(reading.weight), best, supports))
+            name = f"wait {short_number(mean)} ± {short_number(sd, 2)} {posterior.unit_of_time}"
+        parents, supports = best_parents(posterior, posterior.reading_supports(i))
+        found.append(ReportReading(name, float(reading.weight), parents, supports))
     return found if len(found) > 1 else []
 
 
 def _drawn_intervals(posterior: Posterior) -> list[ReportInterval]:
     """Return the parameters that supports average over, for the report."""
-    table = intervals_table(posterior, 0.95)
-    rows = zip(*(table[name] for name in ("parameter", "median", "lower", "upper")), strict=True)
+    rows = intervals_table(posterior, 0.95).rows()
     return [ReportInterval(name, middle, low, high, False) for name, middle, low, high in rows]
 
 
@@ -329,13 +323,12 @@ def _report_edges(posterior: Posterior) -> list[ReportEdge]:
     has = number > 0
     for c, row in enumerate(posterior.log_columns):
         mean[c, has] = log_sums(child, row[order], T)[has] - np.log(number[has])
-    ranked = ranked_parents(posterior)
-    shown = ranked.support >= _LEAST_SUPPORT
+    best = ranked(posterior)
+    shown = best.support >= _LEAST_SUPPORT
     for tree in (posterior.consensus, posterior.mode):  # whose edges are always shown
-        shown |= tree.parents[ranked.child] == ranked.parent
-    child, parent, edge = ranked.child[shown], ranked.parent[shown], ranked.edge[shown]
-    E = len(posterior.edges.child)
-    listed = edge < E
+        shown |= tree.parents[best.child] == best.parent
+    child, parent, edge = best.child[shown], best.parent[shown], best.edge[shown]
+    listed = parent >= 0
     own = posterior.log_alone[:, child]
     own[:, listed] = posterior.log_columns[:, edge[listed]]
     # Without any candidate there is nothing to compare with.
@@ -344,7 +337,7 @@ def _report_edges(posterior: Posterior) -> list[ReportEdge]:
     rows = zip(
         child.tolist(),
         parent.tolist(),
-        ranked.support[shown].tolist(),
+        best.support[shown].tolist(),
         map(tuple, evidence.T.tolist()),
         strict=True,
     )

@@ -19,6 +19,7 @@ from outtrees.ancestry.waits import waiting_means
 from outtrees.candidates.choices import log_sums
 from outtrees.candidates.dropped_mass import DroppedMass
 from outtrees.candidates.plan import MUCH_DROPPED
+from outtrees.candidates.windows import waiting_of
 from outtrees.errors import Message, Option, Part
 from outtrees.models.columns import (
     Distances,
@@ -26,7 +27,6 @@ from outtrees.models.columns import (
     Substitution,
     Transmission,
     TransmittedSequence,
-    Waiting,
 )
 from outtrees.records import Column
 
@@ -60,7 +60,7 @@ def parameter_sentences(
     """
     lineage = posterior.lineage
     # A change knows numbers; that they are days, the column knows.
-    unit = "units of time" if posterior.dates is None else posterior.dates.unit_of_time
+    unit = posterior.unit_of_time
     sentences = []
     for name, kernel, share in zip(
         posterior.names, lineage.kernels, lineage.outlier_shares, strict=True
@@ -144,15 +144,13 @@ def fit_warnings(posterior: Posterior, facts: FitFacts) -> list[str]:
 
 def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
     """Yield what is not known of the waiting time, and what to state."""
-    dates = posterior.lineage.dates
-    if dates is None or facts.dates.table is not None:
+    kernel = waiting_of(posterior.lineage)
+    if kernel is None or facts.dates.table is not None:
         return
-    kernel = posterior.lineage.kernels[dates]
-    assert isinstance(kernel, Waiting)
     if isinstance(kernel, Transmission):
         yield from _about_transmission(kernel)
         return
-    unit = posterior.records.column(posterior.names[dates]).unit_of_time
+    unit = posterior.unit_of_time
     state: tuple[Part, ...] = (
         "state ",
         Option("waiting_mean"),
@@ -162,7 +160,8 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
         Option("disease"),
     )
     if facts.dates.mean is None and not _tells_time(posterior, facts):
-        means = waiting_means(kernel, posterior.values[dates])
+        assert posterior.lineage.dates is not None  # the kernel is there
+        means = waiting_means(kernel, posterior.values[posterior.lineage.dates])
         yield Message(
             f"The waiting time from parent to child is not known: {len(means)} means from "
             f"{short_number(means[0])} to {short_number(means[-1])} {unit} were tried, and without "
@@ -229,7 +228,7 @@ def _rival_readings(posterior: Posterior, unit: str, state: tuple[Part, ...]) ->
     best, *rest = sorted(total, key=lambda first: -total[first])
     if not rest or total[rest[0]] < _RIVAL:
         return
-    tops = [best_parents(posterior, *posterior.reading_supports(r)) for r in (best, rest[0])]
+    tops = [best_parents(posterior, posterior.reading_supports(r))[0] for r in (best, rest[0])]
     differ = int((tops[0] != tops[1]).sum())
     if differ <= _MANY_DIFFER * T:
         return
@@ -300,25 +299,17 @@ def _about_columns(posterior: Posterior) -> Iterator[str]:
 
 def _about_dates(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
     """Yield what the dates lack, or may mean."""
-    columns = zip(posterior.names, posterior.values, posterior.lineage.kernels, strict=True)
-    dates = next(
-        (
-            (posterior.records.column(name), values[:, 0], kernel.ties)
-            for name, values, kernel in columns
-            if isinstance(kernel, Waiting)
-        ),
-        None,
-    )
-    if dates is None:
+    date, kernel, c = posterior.dates, waiting_of(posterior.lineage), posterior.lineage.dates
+    if date is None or kernel is None or c is None:
         if not facts.root_is_known:
             yield (
                 "No dates and no known root: which end of an edge is the parent rests on the "
                 "root's density alone."
             )
         return
-    date, days, ties = dates
+    days = posterior.values[c][:, 0]
     if facts.dates.censored is None:
-        yield from _many_last(date, days, ties)
+        yield from _many_last(date, days, kernel.ties)
     if facts.dates.until is None:
         for column in posterior.records.columns:
             if column.kind in ("continuous", "count") and _ends(column.values[:, 0], days):

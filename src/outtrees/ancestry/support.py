@@ -1,22 +1,26 @@
-"""Support: tables of parents, records, what-if changes, evidence of columns, and labels."""
+"""Support: tables of parents, records, readings, what-if changes and labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.ancestry.posterior import Posterior
-from outtrees.ancestry.shuffles import column_evidence
-from outtrees.candidates import Constraints
+from outtrees.ancestry.constraints import known_parents, named, row_of
+from outtrees.ancestry.posterior import Posterior, supports_in
 from outtrees.candidates.choices import log_sums
+from outtrees.candidates.windows import waiting_of
+from outtrees.errors import NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.messages import draw_states
 from outtrees.io.tables import Table
 from outtrees.models.category import each_member
-from outtrees.models.columns import Lineage, Sticky, Waiting
+from outtrees.models.columns import Lineage, Sticky
 from outtrees.trees.mixture import OutTreeMixture
+
+if TYPE_CHECKING:
+    from outtrees.ancestry.estimator import Ancestry
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -30,20 +34,13 @@ class RankedParents(NamedTuple):
     support: Array
     rank: Index  # from 1
     before: Array  # the support of the better ones together
-    edge: Index  # the position among the possible edges; E + child for roots
+    edge: Index  # the position among the posterior's choices
 
 
-def ranked_parents(posterior: Posterior) -> RankedParents:
-    """Return the candidate parents of every record, best first."""
-    return ranked(posterior, posterior.trees.edge_marginals, posterior.trees.root_marginals)
-
-
-def ranked(posterior: Posterior, edge_supports: Array, root_supports: Array) -> RankedParents:
-    """Return the candidate parents of every record, best first by these supports (E,) and (T,)."""
-    T = len(posterior.records)
-    child = np.concatenate([posterior.edges.child, np.arange(T)])
-    parent = np.concatenate([posterior.edges.parent, np.full(T, -1)])
-    support = np.concatenate([edge_supports, root_supports])
+def ranked(posterior: Posterior, support: Array | None = None) -> RankedParents:
+    """Return the candidate parents of every record, best first, by these supports (E + T,)."""
+    child, parent = posterior.choices
+    support = supports_in(posterior.trees) if support is None else support
     order = np.lexsort((parent, -support, child))
     child, parent, support = child[order], parent[order], support[order]
     first = np.searchsorted(child, child)  # where each record's candidates begin
@@ -53,17 +50,72 @@ def ranked(posterior: Posterior, edge_supports: Array, root_supports: Array) -> 
     )
 
 
-def parents_table(
+def parents(self: Ancestry, min_support: float = 0.1, *, errors: bool = False) -> Table:
+    """Return the table child, parent, support, rank; a root has an empty parent.
+
+    Sums over trees are exact.
+
+    Parameters
+    ----------
+    min_support : float
+        Parents with less support are left out.
+    errors : bool
+        Whether a column gives the Monte-Carlo error that draws of parameters leave, 0 with
+        parameters="fitted".
+
+    Returns
+    -------
+    Table
+        Columns child, parent (empty: the child is a root), support and rank; the records in
+        their order, each one's parents best first.
+
+    Examples
+    --------
+    >>> from outtrees import Ancestry
+    >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+    >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+    >>> found = model.fit(table).parents(min_support=0.3)
+    >>> [(row.child, row.parent, round(row.support, 1)) for row in found]
+    [('a', '', 1.0), ('b', 'a', 0.8), ('c', 'b', 0.6)]
+    """
+    return _parents_table(self.fitted, lambda best: best.support >= min_support, errors)
+
+
+def credible_parents(self: Ancestry, level: float = 0.95) -> Table:
+    """Return, for each record, the fewest parents that hold this much of the probability.
+
+    Parameters
+    ----------
+    level : float
+        The probability that the parents of each record hold together, at least.
+
+    Returns
+    -------
+    Table
+        Columns child, parent, support and rank.
+
+    Examples
+    --------
+    >>> from outtrees import Ancestry
+    >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+    >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+    >>> [(row.child, row.parent) for row in model.fit(table).credible_parents(0.9)]
+    [('a', ''), ('b', 'a'), ('b', ''), ('c', 'b'), ('c', 'a'), ('c', '')]
+    """
+    return _parents_table(self.fitted, lambda best: best.before < level)
+
+
+def _parents_table(
     posterior: Posterior,
     keep: Callable[[RankedParents], NDArray[np.bool_]],
     errors: bool = False,
 ) -> Table:
     """Return the rows (child, parent, support, rank) of the candidates that `keep` marks."""
-    ranked = ranked_parents(posterior)
-    rows = keep(ranked)
-    columns = parents_columns(posterior, ranked, rows)
+    best = ranked(posterior)
+    rows = keep(best)
+    columns = parents_columns(posterior, best, rows)
     if errors:
-        columns["error"] = np.concatenate(posterior.support_errors)[ranked.edge[rows]].tolist()
+        columns["error"] = np.concatenate(posterior.support_errors)[best.edge[rows]].tolist()
     return Table(columns)
 
 
@@ -71,10 +123,9 @@ def parents_columns(
     posterior: Posterior, ranked: RankedParents, rows: NDArray[np.bool_]
 ) -> dict[str, list[Any]]:
     """Return the columns child, parent, support and rank of these rows of the ranking."""
-    ids = posterior.records.ids
     return {
-        "child": [ids[i] for i in ranked.child[rows].tolist()],
-        "parent": [ids[i] if i >= 0 else "" for i in ranked.parent[rows].tolist()],
+        "child": posterior.named(ranked.child[rows]),
+        "parent": posterior.named(ranked.parent[rows]),
         "support": ranked.support[rows].tolist(),
         "rank": ranked.rank[rows].tolist(),
     }
@@ -82,14 +133,12 @@ def parents_columns(
 
 def records_table(posterior: Posterior) -> Table:
     """Return what is known of each record: best parent, outlier score, children, root."""
-    ids = posterior.records.ids
     parents = posterior.consensus.parents
-    supports = posterior.supports(parents)
     return Table(
         {
-            "record": list(ids),
-            "parent": [ids[p] if p >= 0 else "" for p in parents.tolist()],
-            "support": supports.tolist(),
+            "record": list(posterior.records.ids),
+            "parent": posterior.named(parents),
+            "support": posterior.supports(parents).tolist(),
             "root_probability": posterior.trees.root_marginals.tolist(),
             "expected_children": posterior.expected_children.tolist(),
             "log_density": log_density(posterior).tolist(),
@@ -116,80 +165,124 @@ def log_density(posterior: Posterior) -> Array:
     return result
 
 
-def what_if_table(
-    posterior: Posterior,
-    known: Mapping[int, int],
-    excluded: Iterable[tuple[int, int]],
-    min_change: float,
+def what_if(
+    self: Ancestry,
+    parent: Mapping[str, str | None] | None = None,
+    min_change: float = 0.01,
+    *,
+    not_parent: Iterable[tuple[str, str | None]] = (),
 ) -> Table:
-    """Return how supports change if records have, or lack, these parents; largest changes first."""
-    changed = posterior.trees.given(known, excluded)
-    before = np.concatenate([posterior.trees.edge_marginals, posterior.trees.root_marginals])
-    after = np.concatenate([changed.edge_marginals, changed.root_marginals])
-    T, ids = len(posterior.records), posterior.records.ids
-    child = np.concatenate([posterior.edges.child, np.arange(T)])
-    parent = np.concatenate([posterior.edges.parent, np.full(T, -1)])
+    """Return how supports change if these records had these parents (None: were roots).
+
+    `not_parent` lists pairs (child, parent) that are ruled out instead; a parent None rules out
+    that the child is a root. Nothing is fitted again; readings that foresaw what is supposed
+    gain weight.
+
+    Parameters
+    ----------
+    parent : mapping of str to str, optional
+        From a child to its supposed parent, None for a root.
+    min_change : float
+        Supports that change by less are left out.
+    not_parent : iterable of (str, str)
+        Pairs of child and parent that are ruled out; a parent None: the child is no root.
+
+    Returns
+    -------
+    Table
+        Columns child, parent, support and support_if; the largest changes first.
+
+    Raises
+    ------
+    RecordsError
+        If a name is not that of a record.
+    NoSpanningTreeError
+        If no tree agrees with it.
+
+    Examples
+    --------
+    >>> from outtrees import Ancestry
+    >>> table = {"id": ["a", "b", "c"], "day": [1, 4, 8], "ward": ["N", "N", "S"]}
+    >>> model = Ancestry(kinds={"day": "date"}, waiting_mean=4.0, waiting_sd=2.0)
+    >>> row = model.fit(table).what_if({"c": "a"})[0]
+    >>> row.child, row.parent, round(row.support, 1), round(row.support_if, 1)
+    ('c', 'a', 0.2, 1.0)
+    """
+    known = known_parents(self.records, parent, with_table=False)
+    excluded = [
+        (row_of(self.records, u), -1 if v is None or v == "" else row_of(self.records, v))
+        for u, v in not_parent
+    ]
+    posterior = self.fitted
+    try:
+        changed = posterior.trees.given(known, excluded)
+    except NoSpanningTreeError as error:
+        raise named(error, self.records.ids) from error
+    before = supports_in(posterior.trees)
+    after = supports_in(changed)
     change = abs(after - before)
     order = np.argsort(-change)
-    rows = order[change[order] >= min_change].tolist()
+    rows = order[change[order] >= min_change]
+    children, parents = posterior.choices
     return Table(
         {
-            "child": [ids[child[i]] for i in rows],
-            "parent": [ids[parent[i]] if parent[i] >= 0 else "" for i in rows],
-            "support": [float(before[i]) for i in rows],
-            "support_if": [float(after[i]) for i in rows],
+            "child": posterior.named(children[rows]),
+            "parent": posterior.named(parents[rows]),
+            "support": before[rows].tolist(),
+            "support_if": after[rows].tolist(),
         }
     )
 
 
 def readings_table(posterior: Posterior) -> Table:
     """Return one row for each reading: waiting time, gain, weight, and how many parents differ."""
-    numbers = range(len(posterior.readings))
-    tops = [best_parents(posterior, *posterior.reading_supports(r)) for r in numbers]
-    rows: dict[str, list[Any]] = {
-        key: [] for key in ("waiting_mean", "waiting_sd", "gain", "weight", "differ")
-    }
-    for reading, top in zip(posterior.readings, tops, strict=True):
-        dates = reading.lineage.dates
-        mean, sd = float("nan"), float("nan")
-        if dates is not None:
-            kernel = reading.lineage.kernels[dates]
-            assert isinstance(kernel, Waiting)
-            mean, sd = kernel.moments
-        cells = [mean, sd, reading.gain, reading.weight, int((top != tops[0]).sum())]
-        for key, cell in zip(rows, cells, strict=True):
-            rows[key].append(cell)
-    return Table(rows)
-
-
-def evidence_table(
-    posterior: Posterior, given: Constraints, n_shuffles: int, rng: np.random.Generator
-) -> Table:
-    """Return what each column says about parents, everything fitted again without it."""
-    main = posterior.readings[0]
-    found = column_evidence(main, posterior.values, given, posterior.roots, n_shuffles, rng)
-    shares = [float(posterior.lineage.outlier_shares[c]) for c in found]
+    readings = posterior.readings
+    tops = [best_parents(posterior, posterior.reading_supports(r))[0] for r in range(len(readings))]
+    waits = [waiting_of(reading.lineage) for reading in readings]
+    moments = [(np.nan, np.nan) if wait is None else wait.moments for wait in waits]
     return Table(
         {
-            "column": [posterior.names[c] for c in found],
-            "gain": [evidence.over_shuffled for evidence in found.values()],
-            "error": [evidence.error for evidence in found.values()],
-            "alone": [evidence.alone for evidence in found.values()],
-            "outliers": shares,
-            "used": [share < 1 for share in shares],
+            "waiting_mean": [mean for mean, _ in moments],
+            "waiting_sd": [sd for _, sd in moments],
+            "gain": [reading.gain for reading in readings],
+            "weight": [reading.weight for reading in readings],
+            "differ": [int((top != tops[0]).sum()) for top in tops],
         }
     )
 
 
-def best_parents(posterior: Posterior, edges: Array, roots: Array) -> Index:
-    """Return the likeliest parent of each record (T,), −1 for none."""
-    T, child = len(posterior.records), posterior.edges.child
-    best = roots.copy()
-    np.maximum.at(best, child, edges)
-    result = np.full(T, -1, dtype=np.intp)
-    top = np.flatnonzero((edges == best[child]) & (edges > roots[child]))[::-1]
-    result[child[top]] = posterior.edges.parent[top]  # of equals the first listed
-    return result
+def best_parents(posterior: Posterior, support: Array) -> tuple[Index, Array]:
+    """Return the likeliest parent of each record (T,), −1 for none, and its support."""
+    best = ranked(posterior, support)
+    return best.parent[best.rank == 1], best.support[best.rank == 1]
+
+
+def predict_labels(self: Ancestry, n_trees: int = 500, random_state: Any = None) -> Table:
+    """Return the distribution of each unknown label, with its Monte-Carlo error.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees that are drawn.
+    random_state : int, Generator or None
+        By default that of the model.
+
+    Returns
+    -------
+    Table
+        Columns record, column, label, support and error.
+
+    Raises
+    ------
+    RecordsError
+        If no column has the kind "label".
+    """
+    if not any(column.kind == "label" for column in self.records.columns):
+        raise RecordsError(
+            "a column of labels is expected; name it, for example ",
+            Option("kinds", {"species": "label"}),
+        )
+    return labels_table(self.fitted, n_trees, self._generator(random_state))
 
 
 def labels_table(posterior: Posterior, n_trees: int, rng: np.random.Generator) -> Table:

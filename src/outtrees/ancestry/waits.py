@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outtrees.candidates.windows import waiting_of
 from outtrees.models.columns import Lineage, Waiting
 from outtrees.models.columns.waiting import guessed_wait
 
@@ -110,12 +110,7 @@ def siblings_chance(lineages: Sequence[Lineage], gains: Array, values: Sequence[
 
     Where children wait from their parent's end, short waits are what one expects.
     """
-    dates = lineages[0].dates
-    if dates is None or len(lineages) == 1:
-        return 0.0
-    start, end = values[dates][:, 0], values[dates][:, 1]
-    known = np.isfinite(start)
-    if (end[known] != start[known]).any():
+    if len(lineages) == 1 or not len(_moments_in_time(lineages[0], values)):
         return 0.0
     means = mean_waits(lineages)
     short = means < _SHORT * means.min()
@@ -124,8 +119,8 @@ def siblings_chance(lineages: Sequence[Lineage], gains: Array, values: Sequence[
 
 def mean_waits(lineages: Sequence[Lineage]) -> Array:
     """Return the mean waiting time of each reading (n,), 1 without dates."""
-    kernels = [None if one.dates is None else one.kernels[one.dates] for one in lineages]
-    return np.array([k.moments[0] if isinstance(k, Waiting) else 1.0 for k in kernels])
+    kernels = map(waiting_of, lineages)
+    return np.array([1.0 if kernel is None else kernel.moments[0] for kernel in kernels])
 
 
 def reading_weights(gains: Array, log_priors: Array | float = 0.0) -> Array:
@@ -149,23 +144,26 @@ def waiting_priors(lineages: Sequence[Lineage], values: Sequence[Array]) -> Arra
     The mean is within a factor of e of `guessed_wait` by one standard deviation. Where children
     wait from their parent's end there is no such guess.
     """
-    dates = lineages[0].dates
-    if dates is None:
+    dates = _moments_in_time(lineages[0], values)
+    if len(dates) < 3:
         return np.zeros(len(lineages))
-    start, end = values[dates][:, 0], values[dates][:, 1]
-    known = np.isfinite(start)
-    if (end[known] != start[known]).any() or known.sum() < 3:
-        return np.zeros(len(lineages))
-    guess = guessed_wait(float(np.ptp(start[known])), int(known.sum()))
+    guess = guessed_wait(float(np.ptp(dates)), len(dates))
     off = np.log(mean_waits(lineages)) - np.log(guess if guess > 0 else 1.0)
     return np.asarray(-0.5 * (off / _GUESS_SPREAD) ** 2)
 
 
+def _moments_in_time(lineage: Lineage, values: Sequence[Array]) -> Array:
+    """Return the known dates, none where children wait from their parent's end."""
+    if lineage.dates is None:
+        return np.zeros(0)
+    start, end = values[lineage.dates][:, :2].T
+    known = np.isfinite(start)
+    return np.zeros(0) if (end[known] != start[known]).any() else start[known]
+
+
 def with_wait(lineage: Lineage, mean: float, sd: float) -> Lineage:
     """Return the lineage with this waiting time."""
-    dates = lineage.dates
-    assert dates is not None  # only tables with dates have a waiting time
-    kernel = lineage.kernels[dates]
-    assert isinstance(kernel, Waiting)
-    kernels = (*lineage.kernels[:dates], kernel.at(mean, sd), *lineage.kernels[dates + 1 :])
-    return replace(lineage, kernels=kernels)
+    kernel = waiting_of(lineage)
+    assert kernel is not None  # only tables with dates have a waiting time
+    assert lineage.dates is not None
+    return lineage.with_kernel(lineage.dates, kernel.at(mean, sd))

@@ -23,13 +23,7 @@ report one `DroppedMass`, and ask one `plan` for memory before anything is alloc
 """
 
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
-from outtrees.candidates.edges import (
-    Constraints,
-    PossibleEdges,
-    all_edges,
-    constraints,
-    possible_edges,
-)
+from outtrees.candidates.edges import Constraints, PossibleEdges, all_edges, constraints
 from outtrees.candidates.table_search import best_parents, table_candidates
 from outtrees.candidates.windows import Windows, date_windows, in_order
 
@@ -43,7 +37,6 @@ __all__ = [
     "constraints",
     "date_windows",
     "in_order",
-    "possible_edges",
     "table_candidates",
     "table_dropped_mass",
 ]

@@ -13,7 +13,7 @@ shares come from the rows of a matrix (`matrix_dropped_mass`) or from the column
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import total_ordering
 from typing import Any
@@ -46,7 +46,7 @@ from outtrees.models.columns import (
 
 Index = NDArray[np.intp]
 
-_PAIRS_AT_ONCE = 500_000
+_PAIRS_AT_ONCE, _ROWS_AT_ONCE = 500_000, 16
 _FAR = 40.0  # nats below a record's best parent: others are counted, not weighed
 _MORE = 5  # times as many parents as a record has candidates are weighed
 
@@ -147,19 +147,16 @@ def matrix_dropped_mass(
     random_state: Any = None,
 ) -> DroppedMass:
     """Return the share of a record's parents that is not listed, when weights are p^sharpness."""
-    edges = listed.edges
-
-    def log_weights(rows: Index) -> Array:
+    check_count("matrix_dropped_mass", "n_sampled", n_sampled, 2)
+    n, edges = min(n_sampled, len(X)), listed.edges
+    sample = np.sort(as_generator(random_state).permutation(len(X))[:n])
+    shares = np.empty(n)
+    for low in range(0, n, _ROWS_AT_ONCE):
+        rows = sample[low : low + _ROWS_AT_ONCE]
         log_beta = _powered(mutation._log_conditional(X[rows], X), sharpness)
         log_beta[np.arange(len(rows)), rows] = -np.inf
-        return log_beta
-
-    def listed_of(row: int) -> Index:
-        return edges.parent[edges.starts[row] : edges.starts[row + 1]]
-
-    shares = dropped_shares(
-        len(X), log_weights, listed_of, n_sampled=n_sampled, random_state=random_state
-    )
+        kept = [edges.parent[edges.starts[row] : edges.starts[row + 1]] for row in rows]
+        shares[low : low + len(rows)] = dropped_shares(log_beta, kept)
     bound = None
     if listed.log_near is not None:
         bound = dropped_bound(_powered(listed.log_near, sharpness), listed.n_left)
@@ -167,48 +164,26 @@ def matrix_dropped_mass(
 
 
 def dropped_shares(
-    n_records: int,
-    log_weights: Callable[[Index], Array],
-    listed: Callable[[int], Index],
-    *,
-    n_sampled: int = 200,
-    random_state: Any = None,
-    at_once: int = 16,
+    log_rows: Array,  # (n, K) log-weights of all parents of some records, −inf if impossible
+    listed: Sequence[ArrayLike],  # which of the K are listed, of each record
 ) -> Array:
-    """Return the exact shares that a list leaves out, of at most `n_sampled` records (n,).
-
-    The records are drawn at random without replacement.
-
-    Parameters
-    ----------
-    log_weights : function of row numbers (n,)
-        Returns (n, K) log-weights, one column for each possible parent; −inf where a record cannot
-        descend from it. Called with at most `at_once` rows.
-    listed : function of a row number
-        Returns which of the K columns are in the list.
+    """Return the exact shares that lists leave out (n,).
 
     Examples
     --------
     >>> weights = np.array([[0.0, 0.9, 0.1], [0.5, 0.0, 0.5], [0.3, 0.7, 0.0]])
     >>> with np.errstate(divide="ignore"):
-    ...     log_beta = np.log(weights)
-    >>> kept = [[1], [0, 2], [1]]
-    >>> dropped_shares(3, lambda rows: log_beta[rows], lambda u: np.array(kept[u])).round(2)
+    ...     dropped_shares(np.log(weights), [[1], [0, 2], [1]]).round(2)
     array([0.1, 0. , 0.3])
     """
-    check_count("dropped_shares", "n_sampled", n_sampled, 2)
-    n = min(n_sampled, n_records)
-    rows = np.sort(as_generator(random_state).permutation(n_records)[:n])
-    shares = np.empty(n)
-    for low in range(0, n, at_once):
-        log_rows = log_weights(rows[low : low + at_once])
-        for i, log_row in enumerate(log_rows):
-            top = log_row.max(initial=-np.inf)
-            # A record without any possible parent loses nothing.
-            weight = np.exp(log_row - top) if top > -np.inf else np.zeros(len(log_row))
-            left = weight.copy()
-            left[listed(int(rows[low + i]))] = 0.0
-            shares[low + i] = left.sum() / max(weight.sum(), 1.0)  # at the top it is one
+    shares = np.empty(len(log_rows))
+    for i, log_row in enumerate(log_rows):
+        top = log_row.max(initial=-np.inf)
+        # A record without any possible parent loses nothing.
+        weight = np.exp(log_row - top) if top > -np.inf else np.zeros(len(log_row))
+        left = weight.copy()
+        left[np.asarray(listed[i], dtype=np.intp)] = 0.0
+        shares[i] = left.sum() / max(weight.sum(), 1.0)  # at the top it is one
     return shares
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outtrees._common.cycles import cycle_of
 from outtrees._common.edges import EdgeList, within_runs
+from outtrees._common.types import Array
 from outtrees.errors import NoSpanningTreeError
+from outtrees.trees import OutTreeDistribution
 
 Index = NDArray[np.intp]
 OPEN, ROOT = -2, -1  # the parent is not known; the record has none
@@ -26,8 +28,20 @@ class PossibleEdges(EdgeList):
     # How many possible parents each record has, listed or not (T,); None: all are listed.
     choices: Index | None = None
 
-    def only(self, kept: NDArray[np.bool_]) -> PossibleEdges:
-        """Return the list with some edges left out."""
+    def trees(
+        self, log_weight: Array, log_root: Array, roots: Literal["single", "any"], **engine: Any
+    ) -> OutTreeDistribution:
+        """Return the distribution over trees with these log-weights of edges (E,) and roots (T,).
+
+        `engine` holds options of `OutTreeDistribution.from_candidates`.
+        """
+        log_root = np.where(self.root_allowed, log_root, -np.inf)
+        return OutTreeDistribution.from_candidates(
+            self.child, self.parent, log_weight, log_root, groups=self.groups, roots=roots, **engine
+        )
+
+    def only(self, kept: NDArray[np.bool_] | Index) -> PossibleEdges:
+        """Return the list with some edges left out, or in another order."""
         return replace(self, child=self.child[kept], parent=self.parent[kept])
 
 
@@ -95,8 +109,29 @@ def constraints(
 ) -> Constraints:
     """Return the constraints, checked against each other.
 
-    Arguments as for `possible_edges`; `names` (T,) is what errors call the records, by default
-    their numbers.
+    Parameters
+    ----------
+    known_parents : mapping of int to int
+        From a child to its parent, −1 for a record known to be a root.
+    forbidden : pairs (child, parent)
+        With parent −1: the child cannot be a root.
+    root : int, optional
+        The one root of its group.
+    names : sequence of str, optional
+        What errors call the records (T,), by default their numbers.
+
+    Raises
+    ------
+    NoSpanningTreeError
+        If constraints contradict each other.
+    ValueError
+        If a constraint names a record that does not exist.
+
+    Examples
+    --------
+    >>> edges = all_edges(constraints(3, known_parents={2: 0}, root=0))
+    >>> list(zip(edges.child.tolist(), edges.parent.tolist()))
+    [(1, 0), (1, 2), (2, 0)]
     """
 
     def called(record: int | None) -> str:
@@ -146,40 +181,6 @@ def constraints(
         )
     coded = np.array(sorted(u * n_samples + v for u, v in ruled_out), dtype=np.int64)
     return Constraints(codes, root_allowed, parent_of, coded)
-
-
-def possible_edges(
-    n_samples: int,
-    groups: Index | None = None,  # (T,)
-    known_parents: Mapping[int, int] | None = None,
-    forbidden: Iterable[tuple[int, int]] = (),
-    root: int | None = None,
-) -> PossibleEdges:
-    """Return all edges within groups that the constraints leave.
-
-    Parameters
-    ----------
-    known_parents : mapping of int to int
-        From a child to its parent, −1 for a record known to be a root.
-    forbidden : pairs (child, parent)
-        With parent −1: the child cannot be a root.
-    root : int, optional
-        The one root of its group.
-
-    Raises
-    ------
-    NoSpanningTreeError
-        If constraints contradict each other.
-    ValueError
-        If a constraint names a record that does not exist.
-
-    Examples
-    --------
-    >>> edges = possible_edges(3, known_parents={2: 0}, root=0)
-    >>> list(zip(edges.child.tolist(), edges.parent.tolist()))
-    [(1, 0), (1, 2), (2, 0)]
-    """
-    return all_edges(constraints(n_samples, groups, known_parents, forbidden, root))
 
 
 def all_edges(given: Constraints) -> PossibleEdges:

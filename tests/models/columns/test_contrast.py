@@ -7,8 +7,8 @@ serve as a density estimate of its cells.
 import numpy as np
 import pytest
 
+from oracles.edges import possible_edges
 from outtrees.ancestry.learning import Problem
-from outtrees.candidates.edges import possible_edges
 from outtrees.models.columns import Drift, Lineage, Waiting
 from outtrees.models.columns.earlier import with_backgrounds
 

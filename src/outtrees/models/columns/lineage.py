@@ -241,6 +241,10 @@ class Lineage:
     def _left_out(self) -> set[int]:
         return set(range(len(self.kernels))) - set(self.used)
 
+    def with_kernel(self, c: int, kernel: ColumnKernel) -> Self:
+        """Return the lineage in which another kernel changes column c."""
+        return replace(self, kernels=(*self.kernels[:c], kernel, *self.kernels[c + 1 :]))
+
     def without(self, column: int) -> Self:
         """Return the lineage in which a column does not count."""
         shares = np.array(self.outlier_shares, dtype=np.float64)
