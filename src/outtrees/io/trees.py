@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outtrees._common.docs import shared_docs
-from outtrees.errors import MissingExtraError
+from outtrees.errors import library
 
 # Letters, digits and dots need no quotation marks anywhere; an underscore would become a blank.
 _BARE = re.compile(r"[^\W_][^\W_.]*(?:\.[^\W_]+)*")
@@ -420,12 +420,10 @@ def to_networkx(
     >>> list(graph.edges(data="support"))
     [('a', 'b', 0.75), ('a', 'c', 0.5)]
     """
-    try:
-        import networkx
-    except ImportError:
-        raise MissingExtraError(
-            "to_networkx needs networkx, which is not installed; pip install 'outtrees[networkx]'"
-        ) from None
+    networkx = library(
+        "networkx",
+        "to_networkx needs networkx, which is not installed; pip install 'outtrees[networkx]'",
+    )
     tree = check_tree(ids, parents, supports, dates)
     graph = networkx.DiGraph()
     for record, name in enumerate(tree.ids):

@@ -18,11 +18,11 @@ from outtrees.records.dates import look_like_dates
 from outtrees.records.excel import is_excel, read_excel
 from outtrees.records.files import MAX_BYTES, Source, read_source
 from outtrees.records.frames import read_frame, read_parquet
-from outtrees.records.kinds import make_column
+from outtrees.records.kinds import make_column, sequence_column
 from outtrees.records.nexus import read_nexus
 from outtrees.records.places import with_coordinates
 from outtrees.records.records import Records
-from outtrees.records.sequences import align, check_unique, read_fasta
+from outtrees.records.sequences import check_unique, read_fasta
 from outtrees.records.table import Table, read_delimited
 
 MAPPING = "sequences in memory"
@@ -350,12 +350,12 @@ def _read_characters(source: Source, encoding: str) -> _Characters:
         return _Characters(names, columns, source.name, source.sha256, "taxon")
     names, sequences, lines = read_fasta(source, encoding)
     check_unique(names, lines, source.name, "line")
-    found = align(
-        sequences, lambda row: f"{source.name} line {lines[row]}, record '{shown(names[row])}'"
+    column = sequence_column(
+        "sequence",
+        sequences,
+        lambda row: f"{source.name} line {lines[row]}, record '{shown(names[row])}'",
+        f"sequences of {source.name}",
     )
-    why = f"sequences of {source.name}"
-    cells = found.values, found.alphabet, found.digests
-    column = Column("sequence", "sequence", *cells, reason=why, sets=found.sets)
     dates = _header_dates(names, source, lines)
     return _Characters(names, [column, *dates], source.name, source.sha256, "header")
 
@@ -391,9 +391,9 @@ def _read_sequences(
         texts.append("".join(text.split()))
     if not names:
         raise RecordsError("sequences hold no sequence; leave them out or give one for each record")
-    found = align(texts, lambda row: f"sequence of '{shown(names[row])}'")
-    cells = found.values, found.alphabet, found.digests
-    column = Column("sequence", "sequence", *cells, reason="given", sets=found.sets)
+    column = sequence_column(
+        "sequence", texts, lambda row: f"sequence of '{shown(names[row])}'", "given"
+    )
     contents = repr(list(zip(names, texts, strict=True))).encode("utf-8", "backslashreplace")
     return _Characters(names, [column], MAPPING, hashlib.sha256(contents).hexdigest(), "plain")
 
