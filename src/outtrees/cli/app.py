@@ -225,6 +225,7 @@ class Session:
         """Return the columns of the table with the kinds that are guessed or asked for."""
         from outtrees.records import read_records
         from outtrees.records.column import MISSING
+        from outtrees.records.evidence import as_evidence
         from outtrees.records.places import find_places
 
         table = self._table()
@@ -244,6 +245,8 @@ class Session:
             max_bytes=self.max_bytes,
             **reading,
         )
+        given = dict(options)
+        records = as_evidence(records, (given.get("until"), given.get("censored")))
         # The kind of a place is chosen for the columns that it is made of.
         together = [name for name, kind in kinds.items() if kind == "place"]
         found = find_places(names)
@@ -258,7 +261,7 @@ class Session:
         rows: list[dict[str, Any]] = [
             {
                 "name": name,
-                "kind": "ignore" if role == "ignored" else role,
+                "kind": {"ignored": "ignore", "uncertainty": "ignore"}.get(role, role),
                 "why": why,
                 "values": "",
             }

@@ -62,8 +62,8 @@ def read_records(
         The column of identities. By default row names (a first column without a name; the index of
         a pandas frame unless it counts from 0), else a column called "id", else the first column
         if it is text and all its cells differ, or if it counts 1, 2, 3, …, else a column called
-        for example case_id or patient of whole numbers that all differ, else the records are
-        numbered from 1.
+        for example case_id, patient or Pat-Nr of whole numbers that all differ, else the records
+        are numbered from 1.
     kinds : mapping of str to str, optional
         From a column to what it is: "continuous", "categorical", "count", "date", "sequence",
         "place", "label" (a category to be predicted), "parent" (identity of the known parent,
