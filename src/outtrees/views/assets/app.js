@@ -85,7 +85,7 @@ async function look() {
   if (turn !== looks) return; // something was chosen meanwhile: the answer to that one counts
   byId("run").disabled = !found;
   if (!found) return byId("columns").replaceChildren();
-  byId("columns-note").textContent = [`${found.records} records.`, ...found.notes, "Change a kind that was guessed wrong."].join(" ");
+  byId("columns-note").textContent = [`${found.records} records`, ...found.notes, "Change a kind that was guessed wrong."].join(". ");
   // A column that is asked to be left out may no longer be among those found.
   const gone = Object.keys(mine.kinds).filter((name) => mine.kinds[name] === "ignore" && !found.columns.some((c) => c.name === name));
   const rows = [...found.columns, ...gone.map((name) => ({ name, kind: "ignore", why: "asked for", values: "" }))];
