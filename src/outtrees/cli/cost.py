@@ -86,7 +86,9 @@ class Timed(NamedTuple):
 
 
 def by_trials(
-    n: int, trial: Callable[[Any], object], engine: Callable[[int], float] | None = None
+    n: int,
+    trial: Callable[[Any], object],  # fits the records in these rows
+    engine: Callable[[int], float] | None = None,  # the time of sums over the trees of n records
 ) -> Timed:
     """Return the seconds of processor that n records may take, by fits of some, and of how many.
 
@@ -95,13 +97,6 @@ def by_trials(
     where parameters are learned from some of them. With it, the sums over trees, which fits of few
     records hardly feel, are added, and the rest grows linearly at most. A fit that fails before any
     was timed is repeated with more records, up to 400: few records may lack what the table has.
-
-    Parameters
-    ----------
-    trial : callable
-        Fits the records in these rows.
-    engine : callable, optional
-        The time that sums over the trees of so many records take.
     """
     import warnings
 

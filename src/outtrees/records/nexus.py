@@ -58,11 +58,6 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
     polymorphic cells such as {01}, whose states their text keeps ("wine / water"). Names of
     characters and states are those of CHARSTATELABELS, where the file has one matrix. Underscores
     in names are kept.
-
-    Raises
-    ------
-    RecordsError
-        If dendropy cannot read the file or there is no character block.
     """
     dendropy = library(
         "dendropy",

@@ -174,7 +174,8 @@ def read_records(
     asked = dict(kinds or {})
     check_kinds(asked)
     found = None if sequences is None else _read_sequences(sequences, encoding, max_bytes)
-    contents = _contents(source, encoding, quotes, max_bytes, sheet)
+    reading = {"encoding": encoding, "quotes": quotes, "max_bytes": max_bytes}
+    contents = _contents(source, sheet=sheet, **reading)
     names = [column.name for column in (found.columns if found else ())]
     if isinstance(contents, _Characters):
         records = _from_characters(contents, id, asked, names)
@@ -183,7 +184,7 @@ def read_records(
         where = dict(places or {})
         notes: tuple[str, ...] = ()
         for column, given in (coordinates or {}).items():
-            located = read_text(given, encoding=encoding, quotes=quotes, max_bytes=max_bytes)
+            located = read_text(given, **reading)
             contents, axes, note = with_coordinates(contents, column, located, absent)
             where[f"place of {column}"] = axes
             notes += (note,)
@@ -200,39 +201,30 @@ def read_records(
     return _joined(records, found, new, asked)
 
 
-def read_cells(
-    source: Any,
-    *,
-    sheet: str | None = None,
-    encoding: str = "utf-8",
-    quotes: bool = True,
-    max_bytes: int = MAX_BYTES,
-) -> dict[str, list[str]]:
+def read_cells(source: Any, **reading: Any) -> dict[str, list[str]]:
     """Return the cells of a table as text, column by column; none of FASTA and NEXUS files.
+
+    `reading` is how a file is read: sheet, encoding, quotes, max_bytes, as of `read_records`.
 
     Examples
     --------
     >>> read_cells({"id": ["a", "b"], "x": [1.5, None]})
     {'id': ['a', 'b'], 'x': ['1.5', '']}
     """
-    contents = _contents(source, encoding, quotes, max_bytes, sheet)
+    contents = _contents(source, **reading)
     if isinstance(contents, _Characters):
         return {}
     return dict(zip(contents.names, contents.cells, strict=True))
 
 
-def read_text(
-    source: Any,
-    *,
-    sheet: str | None = None,
-    encoding: str = "utf-8",
-    quotes: bool = True,
-    max_bytes: int = MAX_BYTES,
-) -> Table:
-    """Return a table of text cells as it stands in a file, a data frame or a mapping."""
+def read_text(source: Any, **reading: Any) -> Table:
+    """Return a table of text cells as it stands in a file, a data frame or a mapping.
+
+    `reading` as of `read_cells`.
+    """
     if isinstance(source, Table):
         return source
-    contents = _contents(source, encoding, quotes, max_bytes, sheet)
+    contents = _contents(source, **reading)
     if isinstance(contents, _Characters):
         raise RecordsError(
             f"{contents.title} holds sequences; a table with named columns must be given"
@@ -241,7 +233,12 @@ def read_text(
 
 
 def _contents(
-    source: Any, encoding: str, quotes: bool, max_bytes: int, sheet: str | None
+    source: Any,
+    *,
+    sheet: str | None = None,
+    encoding: str = "utf-8",
+    quotes: bool = True,
+    max_bytes: int = MAX_BYTES,
 ) -> Table | _Characters:
     if not isinstance(source, (str, os.PathLike)):
         return read_frame(source)
@@ -421,22 +418,8 @@ def _join(
 
     A name matches as it is; or by its first word, or what stands in it before the first bar (FASTA
     headers go on after it); or with blanks for underscores (NEXUS). The way that matches most is
-    used for all.
-
-    Parameters
-    ----------
-    hint : Message or str
-        What to do about sequences without a record, if more than the obvious is known.
-    unsequenced : {"error", "missing"}
-        Whether records without a sequence are refused, or all their sites unread.
-    extra : {"error", "ignore"}
-        Whether sequences without a record are refused or left out.
-
-    Raises
-    ------
-    RecordsError
-        If a sequence has no record or a record no sequence, and that is an error; it lists them.
-        If no sequence has a record.
+    used for all. `hint` says what to do about sequences without a record, if more than the obvious
+    is known.
     """
     if len(set(ids)) != len(ids):
         raise RecordsError(

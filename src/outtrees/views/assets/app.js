@@ -1,5 +1,4 @@
-// The page of `outtrees app`. Text from files only ever enters it as text.
-const byId = (id) => document.getElementById(id);
+// The page of `outtrees app`.
 const KINDS = ["continuous", "categorical", "count", "date", "sequence", "place", "label", "parent", "introduction", "group", "ignore"];
 // What was chosen for each table: kinds of columns, the column of identities, and more options.
 const choices = new Map();
@@ -9,17 +8,6 @@ function asked() {
   const name = tableName();
   if (!choices.has(name)) choices.set(name, { kinds: {}, id: "", options: [] });
   return choices.get(name);
-}
-
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === null) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value);
-  }
-  node.append(...children.filter((child) => child !== null));
-  return node;
 }
 
 async function ask(method, path, body) {
