@@ -372,7 +372,7 @@ def to_graphml(
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
-        f'  <key id="name" for="node" attr.name="{_xml(name)}" attr.type="string"/>',
+        f'  <key id="name" for="node" attr.name="{html.escape(name)}" attr.type="string"/>',
         '  <key id="date" for="node" attr.name="date" attr.type="double"/>',
         '  <key id="r" for="node" attr.name="support" attr.type="double"/>',
         '  <key id="s" for="edge" attr.name="support" attr.type="double"/>',
@@ -450,4 +450,4 @@ def _data(key: str, value: float | None) -> str:
 
 def _xml(text: str) -> str:
     plain = _NOT_XML.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
-    return html.escape(plain).translate(_LINE_ENDS)
+    return html.escape(plain, quote=False).translate(_LINE_ENDS)
