@@ -37,11 +37,6 @@ LAYER = {
     # Tables of records need all of the above: models, trees, pictures and files.
     "ancestry": 10,
     "cli": 11,
-    # Old names, for one version.
-    "mutations": 12,
-    "estimators": 12,
-    "units": 12,
-    "likelihood": 12,
     "__init__": 12,
     "__main__": 12,
 }

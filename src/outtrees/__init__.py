@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from outtrees._common.moved import keep_old_names
 from outtrees._common.progress import show_progress
 from outtrees.errors import (
     ArgumentError,
@@ -67,6 +68,7 @@ _AT_FIRST_USE = {
     "read_records": "outtrees.records",
     "save": "outtrees.io",
 }
+keep_old_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ own, an `Option`, so that Python and the command line each spell it in their own
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from types import EllipsisType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -222,6 +223,14 @@ class RecordsError(OutTreesError, ValueError):
 
 class MissingExtraError(OutTreesError, ImportError):
     """An optional library that is not installed; the message says how to install it."""
+
+
+def library(name: str, message: str) -> Any:
+    """Return an optional library, or raise `MissingExtraError` with the message."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtraError(message) from None
 
 
 class ModelFileError(OutTreesError, ValueError):

@@ -214,6 +214,24 @@ def test_places_and_sequences_can_be_given_another_kind(server):
     assert set(look(kinds={"sequence": "ignore"})) == {"id", "place", "n"}
 
 
+def test_of_two_dates_the_page_says_which_one_counts(server):
+    table = "Pat-Nr,admitted,first positive\n" + "".join(
+        f"{7000 + 13 * day},2024-03-{day:02},2024-03-{day + 3:02}\n" for day in range(1, 9)
+    )
+    ask(server, "PUT", "files/cases.csv", table.encode())
+
+    def look(**asked):
+        found = json.loads(ask(server, "POST", "look", json.dumps(asked).encode())[1])
+        return {c["name"]: (c["kind"], c["why"]) for c in found["columns"]}
+
+    found = look()
+    assert [found[name][0] for name in ("Pat-Nr", "first positive")] == ["id", "date"]
+    assert found["admitted"][0] == "ignore"
+    assert "another date; 'first positive' is used" in found["admitted"][1]
+    found = look(kinds={"admitted": "date"})
+    assert [found[name][0] for name in ("admitted", "first positive")] == ["date", "ignore"]
+
+
 def test_more_options_are_those_of_the_command(server):
     known = {o["name"]: o for o in json.loads(ask(server, "GET", "options")[1])}
     assert known["keep"]["again"]

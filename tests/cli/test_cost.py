@@ -6,23 +6,25 @@ from itertools import pairwise
 import pytest
 
 from outtrees.candidates.plan import dense_bytes
-from outtrees.cli.cost import Cost, Timed, by_trials, refuse_too_large
-from outtrees.cli.errors import CommandError
+from outtrees.cli.cost import Cost, Timed, by_trials, only_checked
+from outtrees.cli.errors import exit_code, one_line
+from outtrees.cli.screen import Screen
 
 GB = 10**9
 
 
-def test_refusal_names_both_sizes():
-    with pytest.raises(CommandError) as error:
-        refuse_too_large(
-            "ancestry of 60,000 records", dense_bytes([60_000], 7), 21 * GB, "Do less."
-        )
-    assert error.value.exit_code == 4
-    assert error.value.message == (
+def test_refusal_names_both_sizes(monkeypatch):
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: 21 * GB)
+    cost = Cost("ancestry of 60,000 records", [60_000], dense_bytes([60_000], 7), 1, "Do less.")
+    with pytest.raises(MemoryError) as error:
+        only_checked(Screen(quiet=True), cost, check=False)
+    assert exit_code(error.value) == 4
+    assert one_line(error.value) == (
         "ancestry of 60,000 records needs about 201.6 GB of memory; 21.0 GB are free. Do less."
     )
-    refuse_too_large("it", 21 * GB, 21 * GB, "")
-    refuse_too_large("everything", 10**18, None, "")
+    assert not only_checked(Screen(quiet=True), cost._replace(memory=21 * GB), check=False)
+    monkeypatch.setattr("outtrees._common.memory.free_memory", lambda: None)
+    assert not only_checked(Screen(quiet=True), cost, check=False)
 
 
 def test_time_grows_with_the_records_and_shrinks_with_groups(monkeypatch):

@@ -1,9 +1,9 @@
-"""Tables of generation times, with and without a column of times."""
+"""Tables of generation times, with and without a column of times; and of known parents."""
 
 import pytest
 
 from outtrees.cli.errors import CommandError
-from outtrees.cli.inputs import read_generation_time
+from outtrees.cli.inputs import read_generation_time, read_known_parents
 
 pytestmark = pytest.mark.usefixtures("untried")
 
@@ -98,3 +98,10 @@ def test_a_second_date_is_left_out_with_a_sentence(outtrees, tmp_path):
     assert "another date; 'onset' is used" in found.stdout
     assert "never before 'onset': if records ended then, name it as until (--until)" in found.stdout
     assert outtrees("ancestry", path, "--check", "--until", "died").exit_code == 0
+
+
+@pytest.mark.parametrize("text", ["child,parent\nb,a\na,\n", "child;parent\n\nb;a\na;\n"])
+def test_known_parents_are_read_with_any_delimiter(tmp_path, text):
+    path = tmp_path / "known.csv"
+    path.write_text(text)
+    assert read_known_parents(path, {"a": 0, "b": 1}, "utf-8", 1000) == {"b": "a", "a": None}

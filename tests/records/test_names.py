@@ -33,6 +33,15 @@ def test_codes_are_categories_whatever_their_name():
     assert kind("income", [f"{n}" for n in RNG.integers(10, 99, 60) * 1000]) == "continuous"
 
 
+@pytest.mark.parametrize("name", ["Pat-Nr", "patient", "Lot no", "case_id"])
+def test_whole_numbers_that_differ_name_the_records_if_they_are_called_so(name):
+    numbers = [f"{n}" for n in RNG.choice(9000, 20, replace=False) + 1_000_000]
+    table = {"who": ["x", "y"] * 10, name: numbers}
+    assert read_records(table).ids == tuple(numbers)
+    table = {"who": ["x", "y"] * 10, f"{name} count": numbers}
+    assert read_records(table).ids == tuple(map(str, range(1, 21)))
+
+
 def test_ages_are_numbers():
     assert kind("age", [3, 4, 5, 3, 4, 5, 7, 8]) == "continuous"  # not a count
     assert kind("age_group", [1, 2, 3, 1, 2, 3]) == "continuous"  # ordered

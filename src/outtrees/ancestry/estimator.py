@@ -10,11 +10,8 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
+from outtrees._common.parameters import Interval, Parameters, StrOptions, check_params
 from outtrees._common.progress import note, takes_long
 from outtrees._common.random import as_generator
 from outtrees.ancestry import (
@@ -57,7 +54,6 @@ from outtrees.candidates import Constraints
 from outtrees.candidates.dropped_mass import DroppedMass, table_dropped_mass
 from outtrees.candidates.plan import table_plan
 from outtrees.errors import NoSpanningTreeError, RecordsError
-from outtrees.inference.validation import check_params
 from outtrees.io.tables import Table
 from outtrees.models.columns import ColumnKernel, Lineage
 from outtrees.records import Records
@@ -71,7 +67,7 @@ _POSITIVE = (
 )
 
 
-class Ancestry(BaseEstimator):
+class Ancestry(Parameters):
     """Parents of the records in a table with dates, sequences, places, categories and numbers.
 
     Every record has one unknown parent record (or is a root). Each column changes from parent to
@@ -473,6 +469,8 @@ class Ancestry(BaseEstimator):
         self.warnings_ = [plan.why] * bool(plan.why) + fit_warnings(self.fitted, facts)
         self.warnings_ += [*integration.draw_warnings(self.fitted), *met.notes]
         if not main.converged:
+            from sklearn.exceptions import ConvergenceWarning
+
             warnings.warn(not_converged(main.n_iter), ConvergenceWarning, stacklevel=3)
         return self
 
@@ -527,7 +525,7 @@ class Ancestry(BaseEstimator):
     @property
     def records(self) -> Records:
         """The records as they were read."""
-        check_is_fitted(self, "table_")
+        self._check_fitted("table_")
         return self.table_
 
     @property
@@ -537,7 +535,7 @@ class Ancestry(BaseEstimator):
         `fit` keeps the trees that it computed; a model that was loaded or copied computes them when
         first asked.
         """
-        check_is_fitted(self, "readings_")
+        self._check_fitted("readings_")
         kept: Posterior | None = getattr(self, "_posterior", None)
         if kept is None:
             kept = self._posterior = Posterior(
@@ -571,8 +569,14 @@ class Ancestry(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "readings_")
 
+    def _check_fitted(self, attribute: str) -> None:
+        if not hasattr(self, attribute):
+            from sklearn.utils.validation import check_is_fitted
+
+            check_is_fitted(self, attribute)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_posterior": None}
+        return {**self.__dict__, "_posterior": None}
 
     # Questions -----------------------------------------------------------------------------
 

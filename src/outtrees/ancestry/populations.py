@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from outtrees import __version__
+from outtrees._common.parameters import check_params
 from outtrees._common.progress import note, under_way
 from outtrees._common.random import as_generator
 from outtrees._common.text import first_ten
@@ -22,7 +23,6 @@ from outtrees.ancestry.estimator import Ancestry
 from outtrees.ancestry.inputs import read_table
 from outtrees.candidates.plan import MOST_DENSE
 from outtrees.errors import ArgumentError, Option, RecordsError
-from outtrees.inference.validation import check_params
 from outtrees.io.tables import Table, to_csv, write_csv
 from outtrees.parallel import RunFolder, run_units_into
 from outtrees.parallel.folder import open_text

@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from outtrees._common.parameters import Interval, StrOptions, check_params
 from outtrees._common.progress import takes_long
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
@@ -36,7 +36,6 @@ from outtrees.errors import ArgumentError, Message, Option
 from outtrees.inference.importance import TRUSTED
 from outtrees.inference.likelihood import mean_over_parents
 from outtrees.inference.validation import (
-    check_params,
     check_records,
     warn_of_degenerate_records,
 )

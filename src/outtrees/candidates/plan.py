@@ -13,10 +13,9 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from outtrees._common import memory
+from outtrees._common.parameters import Interval, StrOptions
 from outtrees.candidates.matrix_search import NEIGHBOURS, nn_descent
 from outtrees.errors import Message, Option
 from outtrees.records import Records
@@ -103,6 +102,8 @@ def matrix_plan(
     at the same time. Beside its candidates each record has `n_sampled` parents that
     stand for others; `edge_arrays` is the number of arrays of edge length at the peak.
     """
+    from joblib import effective_n_jobs
+
     jobs = effective_n_jobs(n_jobs)
     k = estimator.n_candidates
     edges = n_records * (min(k, n_records) + n_sampled)

@@ -38,7 +38,7 @@ from urllib.parse import unquote
 import click
 
 from outtrees.cli.errors import APP, CommandError, chosen, one_line
-from outtrees.cli.options import Size, common_options
+from outtrees.cli.options import common_options, max_bytes
 from outtrees.cli.screen import running
 
 MOST_FILES = 20
@@ -80,12 +80,7 @@ _SANDBOX = "sandbox allow-scripts allow-downloads allow-modals"
     show_default=True,
     help="Whether to open the page in a browser.",
 )
-@click.option(
-    "--max-bytes",
-    type=Size(),
-    default="268435456",
-    help="Refuse more than this, of all files together.  [default: 256M]",
-)
+@max_bytes("Refuse more than this, of all files together.", 2**28, "256M")
 @common_options
 def command(**options: Any) -> None:
     """Open a page on this machine: drop files, check their columns, run, read the report.
@@ -225,6 +220,7 @@ class Session:
         """Return the columns of the table with the kinds that are guessed or asked for."""
         from outtrees.records import read_records
         from outtrees.records.column import MISSING
+        from outtrees.records.evidence import as_evidence
         from outtrees.records.places import find_places
 
         table = self._table()
@@ -244,6 +240,8 @@ class Session:
             max_bytes=self.max_bytes,
             **reading,
         )
+        given = dict(options)
+        records = as_evidence(records, (given.get("until"), given.get("censored")))
         # The kind of a place is chosen for the columns that it is made of.
         together = [name for name, kind in kinds.items() if kind == "place"]
         found = find_places(names)
@@ -258,7 +256,7 @@ class Session:
         rows: list[dict[str, Any]] = [
             {
                 "name": name,
-                "kind": "ignore" if role == "ignored" else role,
+                "kind": {"ignored": "ignore", "uncertainty": "ignore"}.get(role, role),
                 "why": why,
                 "values": "",
             }
@@ -668,7 +666,8 @@ def app_page() -> tuple[str, str]:
     """Return the page and its content policy: nothing but its own script, style and server."""
     from outtrees.views.report import asset, source_hash
 
-    style, script = asset("report.css") + asset("app.css"), "\n'use strict';\n" + asset("app.js")
+    style = asset("report.css") + asset("app.css")
+    script = "\n'use strict';\n" + asset("dom.js") + asset("app.js")
     page = asset("app.html").replace("@@STYLE@@", style).replace("@@SCRIPT@@", script)
     policy = (
         f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; "

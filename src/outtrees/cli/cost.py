@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from outtrees._common.progress import silenced
-from outtrees.cli.errors import CommandError, one_line, told
+from outtrees.cli.errors import one_line, told
 from outtrees.cli.screen import Screen
 
 _PROBE = 300  # records of the trial that measures this machine
@@ -86,7 +86,9 @@ class Timed(NamedTuple):
 
 
 def by_trials(
-    n: int, trial: Callable[[Any], object], engine: Callable[[int], float] | None = None
+    n: int,
+    trial: Callable[[Any], object],  # fits the records in these rows
+    engine: Callable[[int], float] | None = None,  # the time of sums over the trees of n records
 ) -> Timed:
     """Return the seconds of processor that n records may take, by fits of some, and of how many.
 
@@ -95,13 +97,6 @@ def by_trials(
     where parameters are learned from some of them. With it, the sums over trees, which fits of few
     records hardly feel, are added, and the rest grows linearly at most. A fit that fails before any
     was timed is repeated with more records, up to 400: few records may lack what the table has.
-
-    Parameters
-    ----------
-    trial : callable
-        Fits the records in these rows.
-    engine : callable, optional
-        The time that sums over the trees of so many records take.
     """
     import warnings
 
@@ -154,7 +149,7 @@ def only_checked(
     `trial` fits the records in some rows, to estimate how long all will take.
     """
     from outtrees._common.files import size_text
-    from outtrees._common.memory import free_memory
+    from outtrees._common.memory import check_memory, free_memory
 
     free = free_memory()
     if check:
@@ -182,20 +177,8 @@ def only_checked(
             how = f"by fits of up to {found.records:,} of the records on this machine"
         screen.say(f"time: about {duration(seconds)} of one core, {how}")
         screen.say("checked only; nothing was written")
-    refuse_too_large(cost.what, cost.memory, free, cost.remedy)
+    check_memory(f"{cost.what} needs", cost.memory, cost.remedy, free)
     return check
-
-
-def refuse_too_large(what: str, needed: int, free: int | None, remedy: str) -> None:
-    """Raise an error with exit code 4 if more memory is needed than there is."""
-    from outtrees._common.files import size_text
-
-    if free is not None and needed > free:
-        raise CommandError(
-            f"{what} needs about {size_text(needed)} of memory; {size_text(free)} are free. "
-            f"{remedy}",
-            exit_code=4,
-        )
 
 
 def duration(seconds: float) -> str:

@@ -113,13 +113,7 @@ def refuse_missing(
 
 
 def by_kinds(found: Design, numbers: str) -> Any:
-    """Return the mutation that suits the columns: one for numbers, one for categories, or both.
-
-    Parameters
-    ----------
-    numbers : str
-        The mutation for columns of numbers.
-    """
+    """Return the mutation that suits the columns: `numbers`, one for categories, or both."""
     from outtrees.inference import frames
 
     return frames.by_kinds(found.levels, numbers)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -286,13 +284,12 @@ def read_known_parents(
 ) -> dict[str, str | None]:
     """Return child → parent, None for a root; the first row holds the names of the two columns."""
     from outtrees.records.files import read_source
+    from outtrees.records.table import delimited_rows
 
     source = read_source(path, max_bytes)
-    rows = list(csv.reader(io.StringIO(source.text(encoding))))
+    _, rows, lines = delimited_rows(source, encoding)
     known: dict[str, str | None] = {}
-    for number, row in enumerate(rows[1:], start=2):
-        if not row:
-            continue
+    for row, number in zip(rows, lines, strict=True):
         if len(row) != 2:
             raise CommandError(
                 f"{source.name} line {number}: there must be two fields, child and parent; "

@@ -124,6 +124,12 @@ def switch(name: str, help: str) -> Decorator:
     return click.option(f"--{name}/--no-{name}", default=True, show_default=True, help=help)
 
 
+def max_bytes(help: str, default: int = 2**32, called: str = "4G") -> Decorator:
+    """Return the option of how large a file may be."""
+    help = f"{help}  [default: {called}]"
+    return click.option("--max-bytes", type=Size(), default=default, help=help)
+
+
 table_options = together(
     click.argument("table", type=click.Path()),
     column("--id", "Column that names the records."),
@@ -173,9 +179,7 @@ table_options = together(
         default=True,
         help="Treat quotation marks in CSV and TSV as ordinary characters.",
     ),
-    click.option(
-        "--max-bytes", type=Size(), default="4294967296", help="Refuse larger files.  [default: 4G]"
-    ),
+    max_bytes("Refuse larger files."),
     section="Table",
 )
 
@@ -209,9 +213,7 @@ fit_options = together(
     common_options,
 )
 
-model_option = click.option(
-    "--max-bytes", type=Size(), default="4294967296", help="Refuse larger models.  [default: 4G]"
-)
+model_option = max_bytes("Refuse larger models.")
 
 out_folder = together(
     click.option(

@@ -14,7 +14,7 @@ from outtrees.cli.cost import Cost, only_checked
 from outtrees.cli.errors import CommandError
 from outtrees.cli.inputs import tell_records
 from outtrees.cli.options import SectionedCommand, check_scheduler, scheduler_option, together
-from outtrees.cli.results import check_folder
+from outtrees.cli.results import check_folder, name_files
 from outtrees.cli.screen import Screen, running
 from outtrees.errors import Message
 
@@ -156,10 +156,8 @@ def _tell(screen: Screen, found: Any) -> None:
     for name, reason in failures.items():
         screen.warn(Message(f"population {name!r} could not be fitted: ", reason))
     names = [name for name in (PARENTS, LABELS, POPULATIONS) if (found.folder / name).exists()]
-    screen.say("\nfiles written:")
-    for name in names:
-        screen.say(f"  {found.folder / name}")
     screen.summary["files"] = {name: str(found.folder / name) for name in names}
+    name_files(screen)
     screen.summary["populations"] = len(table["population"])
     screen.summary["failures"] = failures
     screen.summary["expected_right"] = sum(shown["expected_right"])

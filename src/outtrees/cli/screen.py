@@ -120,9 +120,7 @@ class Screen:
         stream = sys.stderr if self.as_json else sys.stdout
         console = Console(file=stream, highlight=False, markup=False, emoji=False)
         if not console.is_terminal:
-            console = Console(
-                file=stream, highlight=False, markup=False, emoji=False, width=_PLAIN_WIDTH
-            )
+            console.width = _PLAIN_WIDTH
         with console.capture() as capture:
             console.print(table)
         self.say("\n".join(line.rstrip() for line in capture.get().splitlines()))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Bunch
+
+if TYPE_CHECKING:
+    from sklearn.utils import Bunch
 
 _LICENCE = "UCI Machine Learning Repository, licence CC BY 4.0."
 
@@ -178,6 +181,8 @@ def _bunch(
     description: str,
     rows: NDArray[np.bool_],
 ) -> Bunch:
+    from sklearn.utils import Bunch  # slow to load, and tables of diseases do without
+
     return Bunch(
         data=data[rows],
         target=target[rows],

@@ -12,11 +12,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.edges import EdgeList
 from outtrees._common.order import record_order
+from outtrees._common.parameters import Interval, StrOptions, check_params
 from outtrees._common.progress import takes_long
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
@@ -56,7 +56,6 @@ from outtrees.inference.likelihood import (
 from outtrees.inference.restarts import with_known_values
 from outtrees.inference.selection import Selection
 from outtrees.inference.validation import (
-    check_params,
     check_records,
     warn_of_degenerate_records,
 )

@@ -17,11 +17,11 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from outtrees._common.arguments import check_count, check_number
 from outtrees._common.order import record_order
+from outtrees._common.parameters import Interval, StrOptions, check_params
 from outtrees._common.progress import note, takes_long
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
@@ -42,7 +42,7 @@ from outtrees.inference.frames import (
     like_frame,
     truth_columns,
 )
-from outtrees.inference.validation import cells_of_columns, check_params, check_records
+from outtrees.inference.validation import cells_of_columns, check_records
 from outtrees.models import (
     CategoricalMutation,
     GaussianMutation,

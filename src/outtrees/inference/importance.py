@@ -17,9 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, ndtri
-from scipy.stats import chi2
-from scipy.stats.qmc import Sobol
+from scipy.special import gammaincinv, gammaln, logsumexp, ndtri
 
 from outtrees._common.types import Array
 
@@ -138,6 +136,8 @@ def integrate(
     (0.0, True)
     """
     size = 1 << max(int(np.ceil(np.log2(max(n_draws, 2)))) - 1, 2)  # of a round
+    from scipy.stats.qmc import Sobol  # slow to load
+
     points = Sobol(len(mode) + 2, scramble=True, rng=np.random.default_rng(seed))
     first = [_Proposal.of(at, _WIDER**2 * own) for at, own in ((mode, covariance), *others)]
     now = _Mixture(tuple(first), np.full(len(first), 1 / len(first)))
@@ -209,7 +209,7 @@ class _Proposal(NamedTuple):
         """Return one draw for each row of uniform numbers (n, P + 1)."""
         inside = np.clip(uniform, 1e-12, 1 - 1e-12)
         normal = ndtri(inside[:, :-1])
-        scale = np.sqrt(_FREEDOM / chi2.ppf(inside[:, -1:], _FREEDOM))
+        scale = np.sqrt(_FREEDOM / (2 * gammaincinv(_FREEDOM / 2, inside[:, -1:])))  # chi-squared
         return np.asarray(self.centre + scale * normal @ self.factor.T)
 
     def log_density(self, params: Array) -> Array:

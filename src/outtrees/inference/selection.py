@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 
@@ -131,6 +130,8 @@ def select_mutation(
     log_densities = np.full((len(names), T), np.nan)
 
     def run(jobs: list[tuple[int, int]]) -> None:
+        from joblib import Parallel, delayed  # slow to load
+
         scored = Parallel(n_jobs=n_jobs)(
             delayed(score)(known[k], records, folds[fold], seed, fit_options) for k, fold in jobs
         )

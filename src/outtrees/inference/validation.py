@@ -10,37 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
 
 _LARGEST_SCALE_RATIO = 1e12
-
-
-class _Shown:
-    """Stands for a value that no constraint accepts, and looks like it in the message."""
-
-    def __init__(self, value: object) -> None:
-        self._value = value
-
-    def __repr__(self) -> str:
-        return repr(self._value)
-
-
-def check_params(estimator: BaseEstimator) -> None:
-    """Raise scikit-learn's InvalidParameterError for the first parameter out of range.
-
-    Unlike scikit-learn, True is not accepted for 1 where a number is asked for.
-    """
-    constraints = estimator._parameter_constraints
-    params = estimator.get_params(deep=False)
-    for name, value in params.items():
-        takes_bool = {"boolean", "verbose"} & {c for c in constraints[name] if isinstance(c, str)}
-        if isinstance(value, (bool, np.bool_)) and not takes_bool:
-            params[name] = _Shown(value)
-    validate_parameter_constraints(constraints, params, caller_name=type(estimator).__name__)
 
 
 def check_records(

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from outtrees._common.text import free_name
-from outtrees.errors import MissingExtraError
+from outtrees.errors import library
 from outtrees.io.masks import write_masks
 from outtrees.io.readers import SUPPORTS
 from outtrees.io.tables import neutral, to_csv
@@ -671,12 +671,7 @@ FORMATS: dict[str, Format] = {
 
 
 def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError(
-            f"this format needs {name}; pip install {name}, or 'outtrees[formats]'"
-        ) from None
+    return library(name, f"this format needs {name}; pip install {name}, or 'outtrees[formats]'")
 
 
 def _unique(names: Sequence[str] | Mapping[str, Any], changed: Callable[[str], str]) -> list[str]:

@@ -28,19 +28,7 @@ def write_masks(folder: Path, begin: Ints, end: Ints, start: Array, stop: Array)
 
     Coordinates from 0 to 2047 are pixels; others are shifted and scaled to 512 pixels and 32
     planes, which the description in each image says. Where cells lie on each other, the centre of
-    each stays seen.
-
-    Parameters
-    ----------
-    begin, end : array of shape (T,)
-        First and last frame.
-    start, stop : array of shape (T, 2 or 3)
-        x, y and perhaps z of the two.
-
-    Raises
-    ------
-    ValueError
-        If there are too many tracks for 16 bits, or too many images.
+    each stays seen. Places (T, 2 or 3) are x, y and perhaps z.
     """
     from PIL import Image
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from outtrees._common.text import shown
-from outtrees.errors import MissingExtraError, RecordsError
+from outtrees.errors import RecordsError, library
 from outtrees.io.masks import read_centres
 from outtrees.io.tables import Table
 from outtrees.records.names import RESULTS
@@ -169,10 +169,7 @@ def read_geff(path: str | os.PathLike[str]) -> Table:
     Traceback (most recent call last):
     outtrees.errors.RecordsError: nothing.geff cannot be read as GEFF: ...
     """
-    try:
-        import geff
-    except ImportError:
-        raise MissingExtraError("GEFF needs geff; pip install geff") from None
+    geff = library("geff", "GEFF needs geff; pip install geff")
     try:
         graph, metadata = geff.read(path)
     except Exception as error:  # zarr and geff raise whatever they ran into

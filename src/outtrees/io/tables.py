@@ -11,14 +11,13 @@ import re
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, overload
 
 from outtrees._common.files import write_atomically
 from outtrees._common.text import html_table
-from outtrees.errors import MissingExtraError
+from outtrees.errors import library
 
 _ROWS_SHOWN = 30
 # Spreadsheets take a cell that begins so for a formula; the wide forms too, in some languages.
@@ -217,13 +216,11 @@ def _row_type(names: tuple[str, ...]) -> Any:
 
 
 def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError(
-            f"to_{name} needs {name}, which is not installed; run 'pip install {name}', or use "
-            "dict(table)"
-        ) from None
+    return library(
+        name,
+        f"to_{name} needs {name}, which is not installed; run 'pip install {name}', or use "
+        "dict(table)",
+    )
 
 
 def _text(cell: Any) -> str:

@@ -5,18 +5,18 @@ Every function takes identities and parents, −1 at roots, of which there may b
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outtrees._common.docs import shared_docs
-from outtrees.errors import MissingExtraError
+from outtrees.errors import library
 
 # Letters, digits and dots need no quotation marks anywhere; an underscore would become a blank.
 _BARE = re.compile(r"[^\W_][^\W_.]*(?:\.[^\W_]+)*")
@@ -26,7 +26,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 # What XML 1.0 cannot hold at all, not even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_LINE_ENDS = {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}  # or readers would make blanks of them
+_LINE_ENDS = str.maketrans(
+    {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
+)  # or readers would make blanks of them
 
 
 _documented = shared_docs(
@@ -370,7 +372,7 @@ def to_graphml(
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
-        f'  <key id="name" for="node" attr.name={quoteattr(name)} attr.type="string"/>',
+        f'  <key id="name" for="node" attr.name="{html.escape(name)}" attr.type="string"/>',
         '  <key id="date" for="node" attr.name="date" attr.type="double"/>',
         '  <key id="r" for="node" attr.name="support" attr.type="double"/>',
         '  <key id="s" for="edge" attr.name="support" attr.type="double"/>',
@@ -418,12 +420,10 @@ def to_networkx(
     >>> list(graph.edges(data="support"))
     [('a', 'b', 0.75), ('a', 'c', 0.5)]
     """
-    try:
-        import networkx
-    except ImportError:
-        raise MissingExtraError(
-            "to_networkx needs networkx, which is not installed; pip install 'outtrees[networkx]'"
-        ) from None
+    networkx = library(
+        "networkx",
+        "to_networkx needs networkx, which is not installed; pip install 'outtrees[networkx]'",
+    )
     tree = check_tree(ids, parents, supports, dates)
     graph = networkx.DiGraph()
     for record, name in enumerate(tree.ids):
@@ -450,4 +450,4 @@ def _data(key: str, value: float | None) -> str:
 
 def _xml(text: str) -> str:
     plain = _NOT_XML.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
-    return escape(plain, _LINE_ENDS)
+    return html.escape(plain, quote=False).translate(_LINE_ENDS)

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.edges import EdgeList
 from outtrees._common.order import record_order
+from outtrees._common.parameters import Interval, StrOptions, check_params
 from outtrees._common.progress import note, takes_long
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
@@ -38,7 +38,6 @@ from outtrees.inference.frames import (
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.inference.restarts import with_known_values
 from outtrees.inference.validation import (
-    check_params,
     check_records,
     warn_of_degenerate_records,
 )

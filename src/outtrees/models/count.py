@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, xlogy
-from scipy.stats import nbinom
 
 from outtrees._common.arguments import check_number
 from outtrees._common.edges import Ints, chunks
@@ -347,6 +346,8 @@ class Counts(ShareKernel):
         if self.variance <= self.mean * (1 + 1e-9):
             return np.asarray(x[:, 0] * np.log(self.mean) - self.mean - gammaln(x[:, 0] + 1))
         p = self.mean / self.variance
+        from scipy.stats import nbinom  # slow to load
+
         return np.asarray(nbinom.logpmf(x[:, 0], self.mean * p / (1 - p), p))
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:

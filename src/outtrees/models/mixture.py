@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
-from sklearn.exceptions import ConvergenceWarning
 
 from outtrees._common.arguments import check_count, check_number, check_option
 from outtrees._common.edges import EdgeList, Ints
@@ -452,7 +451,8 @@ def fit_iid_components(
     >>> round(float(weights.sum()), 12), len(parts)
     (1.0, 2)
     """
-    from sklearn.mixture import GaussianMixture  # slow to load
+    from sklearn.exceptions import ConvergenceWarning  # slow to load
+    from sklearn.mixture import GaussianMixture
 
     (T, D), K = X.shape, len(templates)
     kinds = sorted({template.covariance for template in templates})
@@ -680,6 +680,7 @@ def clouds_at(
     K^(2/D), so that K clouds fill the volume of one.
     """
     from sklearn.cluster import KMeans  # slow to load
+    from sklearn.exceptions import ConvergenceWarning
 
     (T, D), K = X.shape, len(templates)
     if T < K:

@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
-from scipy.stats import norm, qmc
 
 from outtrees._common.arguments import check_count, check_edge_marginals
 from outtrees._common.random import as_generator
@@ -204,6 +203,8 @@ class PointPosterior(Posterior):
         centre, middle = started.params, pilot.params
         factor = _WIDER * cholesky(_curvature(pilot, X, W), "the spread of the points")
         # Evenly spread instead of random: fewer points do, and a start is the same every time.
+        from scipy.stats import norm, qmc  # slow to load
+
         normal = norm.ppf(qmc.Halton(len(centre), scramble=True, rng=0).random(self.n_points))
         anywhere = np.arange(self.n_points) < _ANYWHERE * self.n_points
         points = np.where(anywhere[:, None], centre + _WIDE * normal, middle + normal @ factor.T)

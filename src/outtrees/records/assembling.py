@@ -404,11 +404,6 @@ def _read_parents(
     A cell holds the identity of the parent, "root" for a record known to have none among the
     records (unless a record is called so), or nothing if the parent is unknown. Of several records
     of one name, the one with the child's home is meant.
-
-    Raises
-    ------
-    RecordsError
-        If a parent is no record, a record descends from itself, directly or around a circle.
     """
     place = {identity: row for row, identity in enumerate(ids)}
     at_home = {key: row for row, key in enumerate(zip(homes, ids, strict=True))}

@@ -11,7 +11,6 @@ from outtrees._common.text import first_ten, quoted
 from outtrees.errors import RecordsError
 from outtrees.records.column import MISSING, Array
 from outtrees.records.dates import Dates, read_dates
-from outtrees.records.files import MAX_BYTES
 from outtrees.records.reading import read_text
 from outtrees.records.table import Table
 
@@ -73,12 +72,9 @@ class StayList(NamedTuple):
 def read_contacts(
     source: Any,
     *,
-    encoding: str = "utf-8",
-    quotes: bool = True,
-    max_bytes: int = MAX_BYTES,
-    sheet: str | None = None,
     day_first: bool | None = None,
     missing: Iterable[str] = MISSING,
+    **reading: Any,  # as of `read_cells`
 ) -> ContactList:
     """Return the contacts that a table lists, one in each row.
 
@@ -92,8 +88,7 @@ def read_contacts(
     >>> found.first, found.second, found.types
     (['a', 'b'], ['b', 'c'], ['home', 'contact'])
     """
-    table = read_text(source, sheet=sheet, encoding=encoding, quotes=quotes, max_bytes=max_bytes)
-    table = table.known(set(missing))
+    table = read_text(source, **reading).known(set(missing))
     place = _places(table, _CONTACTS)
     if "from" not in place and "to" not in place and len(table.names) >= 2:
         place = {name: c for name, c in place.items() if c > 1} | {"from": 0, "to": 1}
@@ -121,12 +116,9 @@ def read_contacts(
 def read_stays(
     source: Any,
     *,
-    encoding: str = "utf-8",
-    quotes: bool = True,
-    max_bytes: int = MAX_BYTES,
-    sheet: str | None = None,
     day_first: bool | None = None,
     missing: Iterable[str] = MISSING,
+    **reading: Any,  # as of `read_cells`
 ) -> StayList:
     """Return the stays that a table lists, one in each row: record, place, from, until.
 
@@ -140,8 +132,7 @@ def read_stays(
     >>> found.begin.tolist(), found.end.tolist()
     ([1.0, 4.0], [5.0, inf])
     """
-    table = read_text(source, sheet=sheet, encoding=encoding, quotes=quotes, max_bytes=max_bytes)
-    table = table.known(set(missing))
+    table = read_text(source, **reading).known(set(missing))
     place = _places(table, _STAYS)
     _require(table, place, ("record", "place", "from", "until"), "stays")
     who, where = (table.cells[place[name]] for name in ("record", "place"))

@@ -106,12 +106,6 @@ def read_dates(
       throughout, shows which is which, or else `day_first` says it.
 
     "± n" (or "+/- n") after a date or number gives its half-width in days.
-
-    Raises
-    ------
-    RecordsError
-        That names the line of the first cell that is no date, or two lines if the order of day and
-        month is unknown or contradictory.
     """
     split = {row: _exact_part(cells[row]) for row in present}
     values = np.full(len(cells), np.nan)

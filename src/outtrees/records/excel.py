@@ -8,7 +8,7 @@ from typing import Any
 
 from outtrees._common.files import size_text
 from outtrees._common.text import first_ten, quoted, shown
-from outtrees.errors import MissingExtraError, Option, RecordsError
+from outtrees.errors import Option, RecordsError, library
 from outtrees.records.files import HARMLESS, LARGEST_RATIO, ZIP, Source
 from outtrees.records.frames import CELL_BYTES, cell_text
 from outtrees.records.table import Table, table_of
@@ -28,13 +28,11 @@ def read_excel(source: Source, sheet: str | None, max_bytes: int) -> Table:
     Formulas have the values that were saved with them; those that are errors are missing. Empty
     rows are skipped.
     """
-    try:
-        import openpyxl
-    except ImportError:
-        raise MissingExtraError(
-            f"{source.name} is a spreadsheet, which needs openpyxl; install it (pip install "
-            "'outtrees[excel]'), or save the table as CSV"
-        ) from None
+    openpyxl = library(
+        "openpyxl",
+        f"{source.name} is a spreadsheet, which needs openpyxl; install it (pip install "
+        "'outtrees[excel]'), or save the table as CSV",
+    )
     _check_size(source, max_bytes)
     try:
         book = openpyxl.load_workbook(

@@ -93,15 +93,8 @@ def read_source(
 ) -> Source:
     """Return the contents of a regular file, unpacked if it is gzip.
 
-    Archives are refused, but with ``spreadsheets`` those called .xlsx are returned as they are.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    RecordsError
-        If it is no regular file, larger than max_bytes (packed or unpacked), or if it unpacks to
-        more than 200 times its size.
+    Refused are what is larger than max_bytes (packed or unpacked), what unpacks to more than 200
+    times its size, and archives; with ``spreadsheets`` those called .xlsx are returned as they are.
     """
     path = Path(path)
     packed = read_bytes(path, max_bytes)

@@ -13,7 +13,7 @@ import numpy as np
 
 from outtrees._common.files import size_text
 from outtrees._common.text import quoted, shown
-from outtrees.errors import MissingExtraError, Option, RecordsError
+from outtrees.errors import Option, RecordsError, library
 from outtrees.records.files import Source
 from outtrees.records.table import Table, check_names
 
@@ -117,13 +117,11 @@ def _cells(column: Any) -> list[Any]:
 
 
 def _read_parquet_with_polars(source: Source, max_bytes: int) -> Table:
-    try:
-        import polars
-    except ImportError:
-        raise MissingExtraError(
-            f"{source.name} is a Parquet file, which needs pyarrow or polars; install one of "
-            "them (pip install pyarrow), or save the table as CSV"
-        ) from None
+    polars = library(
+        "polars",
+        f"{source.name} is a Parquet file, which needs pyarrow or polars; install one of them (pip "
+        "install pyarrow), or save the table as CSV",
+    )
     try:
         lazy = polars.scan_parquet(io.BytesIO(source.data))
         schema = lazy.collect_schema()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -131,9 +132,7 @@ def make_column(
             reason=reason,
         )
     if kind == "sequence":
-        found = align([*text], lambda row: table.where(row, name))
-        letters = found.values, found.alphabet, found.digests
-        return Column(name, kind, *letters, reason=reason, sets=found.sets)
+        return sequence_column(name, text, lambda row: table.where(row, name), reason)
     # {a / b}: one of several states. They stay in the text, and no code is known.
     sets = [_SET.fullmatch(cell) for cell in text]
     levels, codes = coded(
@@ -143,6 +142,19 @@ def make_column(
     text = tuple(found[1] if found else cell for found, cell in zip(sets, text, strict=True))
     why = with_sets(reason, len(sets) - sets.count(None))
     return Column(name, kind, codes[:, None], levels, text, reason=why)
+
+
+def sequence_column(
+    name: str,
+    texts: Sequence[str],
+    where: Callable[[int], str],
+    reason: str,
+    letters: str | None = None,
+) -> Column:
+    """Return aligned sequences as a column; `where` and `letters` are those of `align`."""
+    found = align(texts, where, letters)
+    letters = found.values, found.alphabet, found.digests
+    return Column(name, "sequence", *letters, reason=reason, sets=found.sets)
 
 
 def coded(

@@ -31,7 +31,7 @@ _QUANTITIES = word_set(
 )
 _NUMBERS_OF = ("n", "num", "number", "no", "nr")  # in front: n_ward; behind: ward_no is a name
 _IDENTITIES = word_set(
-    "id ids identifier case patient sample record subject individual person animal key"
+    "id ids identifier case patient sample record subject individual person animal key mrn"
 )
 _WHEN = word_set(
     "onset symptom symptoms rash illness infection infected exposure sample sampling sampled "
@@ -82,7 +82,8 @@ def names_area(name: str) -> bool:
 def names_records(name: str) -> bool:
     """Return whether numbers of this name that all differ are likely to name the records."""
     found = words(name)
-    return not _IDENTITIES.isdisjoint(found) and _QUANTITIES.isdisjoint(found)
+    numbered = len(found) > 1 and found[-1] in _NUMBERS_OF[2:]  # Pat-Nr, Lot no, Entry number
+    return (numbered or not _IDENTITIES.isdisjoint(found)) and _QUANTITIES.isdisjoint(found)
 
 
 def names_introductions(name: str) -> bool:

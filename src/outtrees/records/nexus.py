@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from outtrees._common.text import first_ten, quoted, shown
-from outtrees.errors import MissingExtraError, RecordsError
+from outtrees.errors import RecordsError, library
 from outtrees.records.column import Column, with_sets
 from outtrees.records.files import Source
-from outtrees.records.sequences import align
+from outtrees.records.kinds import sequence_column
 
 # Looks at the end of the file after which a reader is taken to be caught there.
 _PATIENCE = 10_000
@@ -58,18 +58,11 @@ def read_nexus(source: Source, encoding: str = "utf-8") -> tuple[list[str], list
     polymorphic cells such as {01}, whose states their text keeps ("wine / water"). Names of
     characters and states are those of CHARSTATELABELS, where the file has one matrix. Underscores
     in names are kept.
-
-    Raises
-    ------
-    RecordsError
-        If dendropy cannot read the file or there is no character block.
     """
-    try:
-        import dendropy
-    except ImportError:
-        raise MissingExtraError(
-            f"{source.name} is a NEXUS file, which needs dendropy; pip install 'outtrees[nexus]'"
-        ) from None
+    dendropy = library(
+        "dendropy",
+        f"{source.name} is a NEXUS file, which needs dendropy; pip install 'outtrees[nexus]'",
+    )
     text = source.text(encoding)
     bare = _without_comments(text)
     if not re.search(r"\bend(block)?\s*;\s*$", bare, re.IGNORECASE):
@@ -239,9 +232,11 @@ def _columns(
         name = f"sequence{first + 1}" if first else "sequence"
         texts = ["".join(_symbol(state) or "?" for state in rows[taxon]) for taxon in taxa]
         letters = "protein" if kind == "protein" else "dna"
-        found = align(texts, lambda row: f"{source.name}, taxon {quoted(taxa[row])}", letters)
-        aligned = found.values, found.alphabet, found.digests
-        return [Column(name, "sequence", *aligned, reason=why, sets=found.sets)]
+
+        def where(row: int) -> str:
+            return f"{source.name}, taxon {quoted(taxa[row])}"
+
+        return [sequence_column(name, texts, where, why, letters)]
     n = max(len(row) for row in rows.values())
     short = next((taxon for taxon in taxa if len(rows[taxon]) != n), None)
     if short is not None:

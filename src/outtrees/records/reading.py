@@ -18,11 +18,11 @@ from outtrees.records.dates import look_like_dates
 from outtrees.records.excel import is_excel, read_excel
 from outtrees.records.files import MAX_BYTES, Source, read_source
 from outtrees.records.frames import read_frame, read_parquet
-from outtrees.records.kinds import make_column
+from outtrees.records.kinds import make_column, sequence_column
 from outtrees.records.nexus import read_nexus
 from outtrees.records.places import with_coordinates
 from outtrees.records.records import Records
-from outtrees.records.sequences import align, check_unique, read_fasta
+from outtrees.records.sequences import check_unique, read_fasta
 from outtrees.records.table import Table, read_delimited
 
 MAPPING = "sequences in memory"
@@ -62,8 +62,8 @@ def read_records(
         The column of identities. By default row names (a first column without a name; the index of
         a pandas frame unless it counts from 0), else a column called "id", else the first column
         if it is text and all its cells differ, or if it counts 1, 2, 3, …, else a column called
-        for example case_id or patient of whole numbers that all differ, else the records are
-        numbered from 1.
+        for example case_id, patient or Pat-Nr of whole numbers that all differ, else the records
+        are numbered from 1.
     kinds : mapping of str to str, optional
         From a column to what it is: "continuous", "categorical", "count", "date", "sequence",
         "place", "label" (a category to be predicted), "parent" (identity of the known parent,
@@ -174,7 +174,8 @@ def read_records(
     asked = dict(kinds or {})
     check_kinds(asked)
     found = None if sequences is None else _read_sequences(sequences, encoding, max_bytes)
-    contents = _contents(source, encoding, quotes, max_bytes, sheet)
+    reading = {"encoding": encoding, "quotes": quotes, "max_bytes": max_bytes}
+    contents = _contents(source, sheet=sheet, **reading)
     names = [column.name for column in (found.columns if found else ())]
     if isinstance(contents, _Characters):
         records = _from_characters(contents, id, asked, names)
@@ -183,7 +184,7 @@ def read_records(
         where = dict(places or {})
         notes: tuple[str, ...] = ()
         for column, given in (coordinates or {}).items():
-            located = read_text(given, encoding=encoding, quotes=quotes, max_bytes=max_bytes)
+            located = read_text(given, **reading)
             contents, axes, note = with_coordinates(contents, column, located, absent)
             where[f"place of {column}"] = axes
             notes += (note,)
@@ -200,39 +201,30 @@ def read_records(
     return _joined(records, found, new, asked)
 
 
-def read_cells(
-    source: Any,
-    *,
-    sheet: str | None = None,
-    encoding: str = "utf-8",
-    quotes: bool = True,
-    max_bytes: int = MAX_BYTES,
-) -> dict[str, list[str]]:
+def read_cells(source: Any, **reading: Any) -> dict[str, list[str]]:
     """Return the cells of a table as text, column by column; none of FASTA and NEXUS files.
+
+    `reading` is how a file is read: sheet, encoding, quotes, max_bytes, as of `read_records`.
 
     Examples
     --------
     >>> read_cells({"id": ["a", "b"], "x": [1.5, None]})
     {'id': ['a', 'b'], 'x': ['1.5', '']}
     """
-    contents = _contents(source, encoding, quotes, max_bytes, sheet)
+    contents = _contents(source, **reading)
     if isinstance(contents, _Characters):
         return {}
     return dict(zip(contents.names, contents.cells, strict=True))
 
 
-def read_text(
-    source: Any,
-    *,
-    sheet: str | None = None,
-    encoding: str = "utf-8",
-    quotes: bool = True,
-    max_bytes: int = MAX_BYTES,
-) -> Table:
-    """Return a table of text cells as it stands in a file, a data frame or a mapping."""
+def read_text(source: Any, **reading: Any) -> Table:
+    """Return a table of text cells as it stands in a file, a data frame or a mapping.
+
+    `reading` as of `read_cells`.
+    """
     if isinstance(source, Table):
         return source
-    contents = _contents(source, encoding, quotes, max_bytes, sheet)
+    contents = _contents(source, **reading)
     if isinstance(contents, _Characters):
         raise RecordsError(
             f"{contents.title} holds sequences; a table with named columns must be given"
@@ -241,7 +233,12 @@ def read_text(
 
 
 def _contents(
-    source: Any, encoding: str, quotes: bool, max_bytes: int, sheet: str | None
+    source: Any,
+    *,
+    sheet: str | None = None,
+    encoding: str = "utf-8",
+    quotes: bool = True,
+    max_bytes: int = MAX_BYTES,
 ) -> Table | _Characters:
     if not isinstance(source, (str, os.PathLike)):
         return read_frame(source)
@@ -350,12 +347,12 @@ def _read_characters(source: Source, encoding: str) -> _Characters:
         return _Characters(names, columns, source.name, source.sha256, "taxon")
     names, sequences, lines = read_fasta(source, encoding)
     check_unique(names, lines, source.name, "line")
-    found = align(
-        sequences, lambda row: f"{source.name} line {lines[row]}, record '{shown(names[row])}'"
+    column = sequence_column(
+        "sequence",
+        sequences,
+        lambda row: f"{source.name} line {lines[row]}, record '{shown(names[row])}'",
+        f"sequences of {source.name}",
     )
-    why = f"sequences of {source.name}"
-    cells = found.values, found.alphabet, found.digests
-    column = Column("sequence", "sequence", *cells, reason=why, sets=found.sets)
     dates = _header_dates(names, source, lines)
     return _Characters(names, [column, *dates], source.name, source.sha256, "header")
 
@@ -391,9 +388,9 @@ def _read_sequences(
         texts.append("".join(text.split()))
     if not names:
         raise RecordsError("sequences hold no sequence; leave them out or give one for each record")
-    found = align(texts, lambda row: f"sequence of '{shown(names[row])}'")
-    cells = found.values, found.alphabet, found.digests
-    column = Column("sequence", "sequence", *cells, reason="given", sets=found.sets)
+    column = sequence_column(
+        "sequence", texts, lambda row: f"sequence of '{shown(names[row])}'", "given"
+    )
     contents = repr(list(zip(names, texts, strict=True))).encode("utf-8", "backslashreplace")
     return _Characters(names, [column], MAPPING, hashlib.sha256(contents).hexdigest(), "plain")
 
@@ -421,22 +418,8 @@ def _join(
 
     A name matches as it is; or by its first word, or what stands in it before the first bar (FASTA
     headers go on after it); or with blanks for underscores (NEXUS). The way that matches most is
-    used for all.
-
-    Parameters
-    ----------
-    hint : Message or str
-        What to do about sequences without a record, if more than the obvious is known.
-    unsequenced : {"error", "missing"}
-        Whether records without a sequence are refused, or all their sites unread.
-    extra : {"error", "ignore"}
-        Whether sequences without a record are refused or left out.
-
-    Raises
-    ------
-    RecordsError
-        If a sequence has no record or a record no sequence, and that is an error; it lists them.
-        If no sequence has a record.
+    used for all. `hint` says what to do about sequences without a record, if more than the obvious
+    is known.
     """
     if len(set(ids)) != len(ids):
         raise RecordsError(

@@ -8,7 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from outtrees.io.trees import children_of, roots_and_order
 
 
-def tree_rows(parents: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def tree_rows(
+    parents: ArrayLike,  # (T,), −1 for a root
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the row and the depth of every record of a tree or forest.
 
     No two records share a row and the records below one record fill adjacent rows, half of its
@@ -16,11 +18,6 @@ def tree_rows(parents: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     drawn to the right of its parent and joined to it by a line that goes first up or down and
     then right, no two lines cross and the space to the right of every record is free for its
     name. Trees of more than one record are parted by an empty row. Cost O(T log T).
-
-    Parameters
-    ----------
-    parents : (T,) int
-        The parent of each record, −1 for a root.
 
     Examples
     --------

@@ -31,7 +31,7 @@ __all__ = ["ReportColumn", "ReportData", "ReportEdge", "report_html", "write_rep
 _D3 = "d3-7.9.0"
 # In this order: each file uses what those before it define.
 _SCRIPTS = (
-    *("elimination", "beside", "model", "colour", "pen", "view", "axis", "tree", "whatif"),
+    *("dom", "elimination", "beside", "model", "colour", "pen", "view", "axis", "tree", "whatif"),
     *("panel", "matrix", "timeline", "curve", "table", "controls", "start"),
 )
 _EXACT = """<p>Supports, root probabilities and expected numbers of children are sums over
@@ -92,7 +92,11 @@ def report_html(data: ReportData) -> str:
     for sign in "<>&":
         content = content.replace(sign, f"\\u{ord(sign):04x}")
     library = "\n" + _library()
-    script = "\n(function () {\n'use strict';\n" + "\n".join(map(_script, _SCRIPTS)) + "})();\n"
+    script = (
+        "\n(function () {\n'use strict';\n"
+        + "\n".join(asset(f"{name}.js") for name in _SCRIPTS)
+        + "})();\n"
+    )
     style = asset("report.css")
     policy = (
         f"default-src 'none'; script-src {source_hash(library)} {source_hash(script)}; "
@@ -176,10 +180,6 @@ def _provenance(data: ReportData) -> str:
 
 def _text(text: str) -> str:
     return html.escape(text, quote=True)
-
-
-def _script(name: str) -> str:
-    return asset(f"{name}.js")
 
 
 def _library() -> str:

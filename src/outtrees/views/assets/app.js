@@ -1,5 +1,4 @@
-// The page of `outtrees app`. Text from files only ever enters it as text.
-const byId = (id) => document.getElementById(id);
+// The page of `outtrees app`.
 const KINDS = ["continuous", "categorical", "count", "date", "sequence", "place", "label", "parent", "introduction", "group", "ignore"];
 // What was chosen for each table: kinds of columns, the column of identities, and more options.
 const choices = new Map();
@@ -9,17 +8,6 @@ function asked() {
   const name = tableName();
   if (!choices.has(name)) choices.set(name, { kinds: {}, id: "", options: [] });
   return choices.get(name);
-}
-
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === null) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value);
-  }
-  node.append(...children.filter((child) => child !== null));
-  return node;
 }
 
 async function ask(method, path, body) {
@@ -85,7 +73,7 @@ async function look() {
   if (turn !== looks) return; // something was chosen meanwhile: the answer to that one counts
   byId("run").disabled = !found;
   if (!found) return byId("columns").replaceChildren();
-  byId("columns-note").textContent = [`${found.records} records.`, ...found.notes, "Change a kind that was guessed wrong."].join(" ");
+  byId("columns-note").textContent = [`${found.records} records`, ...found.notes, "Change a kind that was guessed wrong."].join(". ");
   // A column that is asked to be left out may no longer be among those found.
   const gone = Object.keys(mine.kinds).filter((name) => mine.kinds[name] === "ignore" && !found.columns.some((c) => c.name === name));
   const rows = [...found.columns, ...gone.map((name) => ({ name, kind: "ignore", why: "asked for", values: "" }))];

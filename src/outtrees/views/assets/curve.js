@@ -16,12 +16,7 @@ function startCurve() {
       timeAxis(pen, scale, bottom, bottom, W);
       writing(pen, 12, "right");
       for (const v of y.ticks(5).filter(Number.isInteger)) {
-        pen.beginPath();
-        pen.moveTo(left, Math.round(y(v)) + 0.5);
-        pen.lineTo(W - 16, Math.round(y(v)) + 0.5);
-        pen.strokeStyle = theme.line;
-        pen.lineWidth = 1;
-        pen.stroke();
+        line(pen, [[left, Math.round(y(v)) + 0.5], [W - 16, Math.round(y(v)) + 0.5]], theme.line, 1);
         pen.fillText(many(v), left - 8, y(v));
       }
       const span = step === 1 && (data.calendar || !data.dates) ? "" : data.calendar && data.dates ? (step === 7 ? "week" : step === 365 ? "year" : `${step} days`) : short(step);
@@ -125,26 +120,17 @@ function startMap() {
         taken.set(key, n + 1);
         at[i] = [px(x) + 1.9 * r * Math.sqrt(n) * Math.cos(turn), py(y) + 1.9 * r * Math.sqrt(n) * Math.sin(turn)];
       }
-      const links = shown.filter((i) => at[state.tree.parents[i]] && state.tree.support[i] >= state.threshold);
-      const few = links.length <= 1500 ? links : links.filter((i) => i === state.chosen || state.tree.parents[i] === state.chosen);
-      for (const i of few) {
-        const [ax, ay] = at[state.tree.parents[i]], [bx, by] = at[i], near = i === state.chosen || state.tree.parents[i] === state.chosen;
-        pen.beginPath();
+      const note = drawLinks(pen, shown, at, ([ax, ay], [bx, by]) => {
         pen.moveTo(ax, ay);
         pen.quadraticCurveTo((ax + bx) / 2 + 0.12 * (by - ay), (ay + by) / 2 - 0.12 * (bx - ax), bx, by);
-        pen.strokeStyle = near ? theme.accent : theme["edge-strong"];
-        pen.globalAlpha = near ? 0.95 : 0.06 + 0.4 * state.tree.support[i];
-        pen.lineWidth = near ? 2 : 0.6 + state.tree.support[i];
-        pen.stroke();
-        pen.globalAlpha = 1;
-      }
+      });
       for (const i of shown) dot(pen, ...at[i], r, state.colour.buckets[i]);
       if (at[state.chosen]) ring(pen, ...at[state.chosen], r + 4, theme.choose, 2.4);
       names(pen, W, H, shown, at, r);
       scaleBar(pen, W, H, k * moved.k, column.unit);
       writing(pen, 12, "left");
       const without = shownRecords().length - shown.length;
-      if (without) pen.fillText(`${many(without)} without a place`, 8, 10);
+      pen.fillText([without ? `${many(without)} without a place` : "", note].filter(Boolean).join("; "), 8, 10);
       return shown.map((i) => ({ x: at[i][0], y: at[i][1], r, record: i }));
     },
   });
@@ -160,25 +146,14 @@ function startMap() {
       const covered = points.some((j) => j !== i && hit([at[j][0] - r, at[j][1] - r, at[j][0] + r, at[j][1] + r]));
       if (i !== state.chosen && (covered || boxes.some(hit) || box[2] > W)) continue;
       boxes.push(box);
-      pen.lineWidth = 3;
-      pen.lineJoin = "round";
-      pen.strokeStyle = theme.card;
-      pen.strokeText(text, x, y);
-      pen.fillText(text, x, y);
+      writeName(pen, text, x, y, theme.ink, 3);
     }
   }
 
   function scaleBar(pen, W, H, k, unit) {
     const length = d3.tickStep(0, W / 4 / k, 1), wide = length * k;
     if (!(wide > 4 && wide < W)) return;
-    pen.beginPath();
-    pen.moveTo(12, H - 18);
-    pen.lineTo(12, H - 12);
-    pen.lineTo(12 + wide, H - 12);
-    pen.lineTo(12 + wide, H - 18);
-    pen.strokeStyle = theme.soft;
-    pen.lineWidth = 1.5;
-    pen.stroke();
+    line(pen, [[12, H - 18], [12, H - 12], [12 + wide, H - 12], [12 + wide, H - 18]], theme.soft, 1.5);
     writing(pen, 11, "left");
     pen.fillText(`${short(length)} ${unit || "units"}`, 18, H - 22);
   }

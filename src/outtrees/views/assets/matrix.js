@@ -101,11 +101,8 @@ function startMatrix() {
     tip.hidden = !found;
     canvas.classList.toggle("over", Boolean(found));
     if (!found) return;
-    tip.textContent = found.parent < 0
-      ? `${cut(data.ids[found.child], 60)} has no parent here: ${percent(found.support)}`
-      : `${cut(data.ids[found.child], 60)} from ${cut(data.ids[found.parent], 60)}: ${percent(found.support)}`;
-    tip.style.left = `${Math.max(0, Math.min(point[0] + 12, stage.clientWidth - tip.offsetWidth))}px`;
-    tip.style.top = `${point[1] + 16}px`;
+    const from = found.parent < 0 ? "has no parent here" : `from ${cut(data.ids[found.parent], 60)}`;
+    showTip(tip, `${cut(data.ids[found.child], 60)} ${from}: ${percent(found.support)}`, point, stage.clientWidth, size[1]);
   });
   canvas.addEventListener("pointerleave", () => (tip.hidden = true));
   canvas.addEventListener("click", (event) => {
@@ -125,11 +122,7 @@ function startMatrix() {
     },
   };
   events.on("theme.matrix", () => { key(); draw(); });
-  let wide = 0;
-  new ResizeObserver(() => {
-    if (stage.clientWidth !== wide) draw();
-    wide = stage.clientWidth;
-  }).observe(stage);
+  whenWider(stage, draw);
   key();
   draw();
   // For tests that click on a pair.

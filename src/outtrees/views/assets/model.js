@@ -1,7 +1,6 @@
 // What the page knows: the records, their candidate parents, and what is chosen at the moment.
 const data = JSON.parse(document.getElementById("data").textContent);
 const T = data.ids.length;
-const byId = (id) => document.getElementById(id);
 
 // JSON has no infinity: Python writes it as text.
 const number = (v) => (v === "inf" ? Infinity : v === "-inf" ? -Infinity : v);
@@ -113,22 +112,6 @@ const dayText = (v) => (data.calendar ? dateText(new Date(v * 864e5)) : `day\u00
 const cut = (text, n) => (text.length > n ? text.slice(0, n - 1) + "…" : text);
 const parentName = (parent) => (parent < 0 ? "no parent (a root)" : data.ids[parent]);
 const FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
-
-// Text only ever enters the page as text.
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined) continue;
-    if (name === "class") node.className = value;
-    else if (name === "onclick") node.addEventListener("click", value);
-    else if (name === "width%") node.style.width = `${value}%`;
-    else if (name === "indent") node.style.paddingLeft = `${value}px`;
-    else if (name === "colour") node.style.background = value;
-    else node.setAttribute(name, value);
-  }
-  node.append(...children.filter((child) => child !== null && child !== undefined));
-  return node;
-}
 
 // Before the page is printed, and after.
 const onPaper = () => matchMedia("print").matches;

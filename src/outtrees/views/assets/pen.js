@@ -68,6 +68,24 @@ const escaped = (text) => String(text)
 // Pictures of the page by name: {width, height, paint(pen)}, for the downloads.
 const pictures = {};
 
+// Whenever a stage has another width; `change` is told the width before.
+function whenWider(stage, change) {
+  let wide = stage.clientWidth;
+  new ResizeObserver(() => {
+    if (stage.clientWidth === wide) return;
+    const before = wide;
+    wide = stage.clientWidth;
+    change(before);
+  }).observe(stage);
+}
+
+// A text beside the pointer, within a picture of W × H.
+function showTip(tip, text, [x, y], W, H) {
+  tip.textContent = text;
+  tip.style.left = `${Math.max(2, Math.min(x + 14, W - tip.offsetWidth - 4))}px`;
+  tip.style.top = `${y + 18 + tip.offsetHeight > H ? y - tip.offsetHeight - 10 : y + 18}px`;
+}
+
 // A picture in a stage of the page, drawn anew when its width or what it shows changes.
 // plan: {height(width), paint(pen, W, H) → marks [{x, y, r, record, text}]}
 function makeChart(name, plan) {
@@ -101,9 +119,7 @@ function makeChart(name, plan) {
     tip.hidden = !mark;
     canvas.classList.toggle("over", Boolean(mark && mark.record >= 0));
     if (!mark) return;
-    tip.textContent = mark.text ?? recordText(mark.record);
-    tip.style.left = `${Math.max(2, Math.min(point[0] + 14, W - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${point[1] + 18 + tip.offsetHeight > H ? point[1] - tip.offsetHeight - 10 : point[1] + 18}px`;
+    showTip(tip, mark.text ?? recordText(mark.record), point, W, H);
   });
   canvas.addEventListener("pointerleave", () => (tip.hidden = true));
   canvas.addEventListener("click", (event) => {
@@ -112,11 +128,7 @@ function makeChart(name, plan) {
   });
   pictures[name] = { size: () => [W, H], paint: (pen) => plan.paint(pen, W, H), canvas };
   events.on(`choose.${name} tree.${name} look.${name} theme.${name} filter.${name} view.${name}`, redraw);
-  let wide = 0;
-  new ResizeObserver(() => {
-    if (stage.clientWidth !== wide) redraw();
-    wide = stage.clientWidth;
-  }).observe(stage);
+  whenWider(stage, redraw);
   window.outtrees[`${name}Marks`] = () => marks; // for tests that click on what is drawn
   return { redraw, draw };
 }
@@ -148,6 +160,40 @@ function ring(pen, x, y, r, colour, width) {
   pen.stroke();
 }
 
+function line(pen, points, colour, width) {
+  pen.beginPath();
+  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.strokeStyle = colour;
+  pen.lineWidth = width;
+  pen.stroke();
+}
+
+// A name that can be read on whatever lies behind it.
+function writeName(pen, text, x, y, colour, halo = 3.5) {
+  pen.strokeStyle = theme.card;
+  pen.lineWidth = halo;
+  pen.lineJoin = "round";
+  pen.strokeText(text, x, y);
+  pen.fillStyle = colour;
+  pen.fillText(text, x, y);
+}
+
+// Lines from parents to children between places; of too many only those of the chosen record, which a note says.
+function drawLinks(pen, shown, at, way) {
+  const { parents, support } = state.tree, near = (i) => i === state.chosen || parents[i] === state.chosen, MOST = 1500;
+  const links = shown.filter((i) => at[parents[i]] && support[i] >= state.threshold), few = links.length <= MOST;
+  for (const i of few ? links : links.filter(near)) {
+    pen.beginPath();
+    way(at[parents[i]], at[i]);
+    pen.strokeStyle = near(i) ? theme.accent : theme["edge-strong"];
+    pen.globalAlpha = near(i) ? 0.95 : 0.07 + 0.41 * support[i];
+    pen.lineWidth = near(i) ? 2 : 0.65 + support[i];
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+  return few ? "" : "lines of the chosen record only";
+}
+
 function writing(pen, size = 12, align = "left", colour = theme.soft) {
   pen.font = `${size}px ${FONT}`;
   pen.textAlign = align;
@@ -161,32 +207,30 @@ function timeScale(left, right) {
   const [low, high] = d3.extent(known.length ? known : [0, 1]);
   return d3.scaleLinear(low < high ? [low, high] : [low - 0.5, high + 0.5], [left, right]);
 }
-function timeAxis(pen, scale, y, top, right) {
-  const [low, high] = scale.domain(), [x0, x1] = scale.range(), count = Math.max(2, (x1 - x0) / 110);
+// Round dates, times or generations: [value, text].
+function timeMarks(low, high, count) {
+  if (!data.dates || !data.calendar)
+    return d3.ticks(low, high, count).filter((v) => data.dates || (Number.isInteger(v) && v >= 0)).map((v) => [v, short(v)]);
+  const days = d3.scaleUtc([new Date(low * 864e5), new Date(high * 864e5)], [0, 1]).ticks(count).filter((d) => d.getTime() % 864e5 === 0);
+  const year = (d) => (d ? d.getUTCFullYear() : NaN), years = days.every((d) => d.getUTCMonth() === 0 && d.getUTCDate() === 1);
+  return days.map((d, i) => [d.getTime() / 864e5, years ? `${year(d)}` : d3.utcFormat(year(d) === year(days[i - 1]) ? "%-d %b" : "%-d %b %Y")(d)]);
+}
+// Their texts at [x, text], none over another or over the title at the right.
+function writeMarks(pen, marks, y, right) {
   writing(pen, 12, "center");
   const title = data.dates ? (data.calendar ? "date" : "time") : "generation", end = right - pen.measureText(title).width - 8;
-  let marks = d3.ticks(low, high, count).filter((v) => data.dates || Number.isInteger(v)).map((v) => [v, short(v)]);
-  if (data.dates && data.calendar) {
-    const days = d3.scaleUtc([new Date(low * 864e5), new Date(high * 864e5)], [0, 1]).ticks(count).filter((d) => d.getTime() % 864e5 === 0);
-    const years = days.every((d) => d.getUTCMonth() === 0 && d.getUTCDate() === 1);
-    marks = days.map((d, i) => {
-      const same = i > 0 && d.getUTCFullYear() === days[i - 1].getUTCFullYear();
-      return [d.getTime() / 864e5, years ? `${d.getUTCFullYear()}` : d3.utcFormat(same ? "%-d %b" : "%-d %b %Y")(d)];
-    });
-  }
   let free = 0;
-  for (const [v, text] of marks) {
-    const x = Math.round(scale(v)) + 0.5, half = pen.measureText(text).width / 2, at = Math.max(x, half + 2);
-    pen.beginPath();
-    pen.moveTo(x, top);
-    pen.lineTo(x, y);
-    pen.strokeStyle = theme.line;
-    pen.lineWidth = 1;
-    pen.stroke();
-    if (at - half < free || at + half > end) continue;
-    pen.fillText(text, at, y + 14);
+  for (const [x, text] of marks) {
+    const half = pen.measureText(text).width / 2, at = Math.max(x, half + 2);
+    if (x < 0 || at - half < free || at + half > end) continue;
+    pen.fillText(text, at, y);
     free = at + half + 12;
   }
   pen.textAlign = "left";
-  pen.fillText(title, end + 4, y + 14);
+  pen.fillText(title, end + 4, y);
+}
+function timeAxis(pen, scale, y, top, right) {
+  const [x0, x1] = scale.range(), marks = timeMarks(...scale.domain(), Math.max(2, (x1 - x0) / 110)).map(([v, text]) => [Math.round(scale(v)) + 0.5, text]);
+  for (const [x] of marks) line(pen, [[x, top], [x, y]], theme.line, 1);
+  writeMarks(pen, marks, y + 14, right);
 }

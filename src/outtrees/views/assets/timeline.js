@@ -59,43 +59,32 @@ function startTimeline() {
         const off = ((lane % 2 ? 1 : -1) * Math.ceil(lane / 2)) * (2 * r + 1);
         at[i] = [x, 8 + (row[i] + 0.5) * tall + off];
       }
-      const links = shown.filter((i) => state.tree.parents[i] >= 0 && at[state.tree.parents[i]] && state.tree.support[i] >= state.threshold);
-      for (const i of links.length <= 1500 ? links : links.filter((i) => i === state.chosen || state.tree.parents[i] === state.chosen)) {
-        const [x1, y1] = at[i], [x0, y0] = at[state.tree.parents[i]], near = i === state.chosen || state.tree.parents[i] === state.chosen;
-        pen.beginPath();
+      const way = ([x0, y0], [x1, y1]) => {
         pen.moveTo(x0, y0);
         pen.bezierCurveTo((x0 + x1) / 2, y0, (x0 + x1) / 2, y1, x1, y1);
-        pen.strokeStyle = near ? theme.accent : theme["edge-strong"];
-        pen.globalAlpha = near ? 0.95 : 0.08 + 0.42 * state.tree.support[i];
-        pen.lineWidth = near ? 2 : 0.7 + state.tree.support[i];
-        pen.stroke();
-        pen.globalAlpha = 1;
-      }
+      };
+      const note = drawLinks(pen, shown, at, way);
       if (state.chosen >= 0 && at[state.chosen] && state.others !== "none")
         for (const e of candidates[state.chosen]) {
           if (e.parent < 0 || e.parent === state.tree.parents[state.chosen] || e.support < 0.01 || !at[e.parent]) continue;
-          const [x1, y1] = at[state.chosen], [x0, y0] = at[e.parent];
           pen.beginPath();
           pen.setLineDash([5, 4]);
-          pen.moveTo(x0, y0);
-          pen.bezierCurveTo((x0 + x1) / 2, y0, (x0 + x1) / 2, y1, x1, y1);
+          way(at[e.parent], at[state.chosen]);
           pen.strokeStyle = theme.other;
           pen.lineWidth = 1 + 2 * e.support;
           pen.stroke();
           pen.setLineDash([]);
         }
       for (const i of shown) dot(pen, ...at[i], r, state.colour.buckets[i]);
+      writing(pen, 12, "right");
+      writeName(pen, note, W - 8, 12, theme.soft);
       if (at[state.chosen]) {
         ring(pen, ...at[state.chosen], r + 4, theme.choose, 2.4);
         pen.font = `600 12px ${FONT}`;
-        pen.lineWidth = 3.5;
-        pen.strokeStyle = theme.card;
         const text = cut(data.ids[state.chosen], 30), wide = pen.measureText(text).width;
         const right = at[state.chosen][0] + r + 8, x = right + wide < W - 4 ? right : right - 2 * r - 16 - wide;
         pen.textAlign = "left";
-        pen.strokeText(text, x, at[state.chosen][1]);
-        pen.fillStyle = theme.ink;
-        pen.fillText(text, x, at[state.chosen][1]);
+        writeName(pen, text, x, at[state.chosen][1], theme.ink);
       }
       return shown.map((i) => ({ x: at[i][0], y: at[i][1], r, record: i }));
     },

@@ -206,7 +206,6 @@ function startTree() {
 
   function names(xs, ys) {
     pen.textBaseline = "middle";
-    pen.lineJoin = "round";
     const taken = new Set();
     const cells = (i, length) => {
       const keys = [], from = Math.floor(nameAt(i, xs) / 10), to = Math.floor((nameAt(i, xs) + 7 * length) / 10);
@@ -220,11 +219,7 @@ function startTree() {
       if (!forced && keys.some((key) => taken.has(key))) return;
       keys.forEach((key) => taken.add(key));
       drawn.names++;
-      pen.strokeStyle = theme.card;
-      pen.lineWidth = 3.5;
-      pen.strokeText(text, nameAt(i, xs), ys[i]);
-      pen.fillStyle = forced || (state.tree.support[i] >= state.threshold && isShown(i)) ? theme.ink : theme.soft;
-      pen.fillText(text, nameAt(i, xs), ys[i]);
+      writeName(pen, text, nameAt(i, xs), ys[i], forced || (state.tree.support[i] >= state.threshold && isShown(i)) ? theme.ink : theme.soft);
     };
     if (state.chosen >= 0) write(state.chosen, true);
     // Far out, only the heads of large branches are named: names for all would hide the tree.
@@ -260,10 +255,7 @@ function startTree() {
     }
     tip.hidden = record < 0;
     if (record < 0) return;
-    tip.textContent = recordText(record);
-    const left = Math.min(point[0] + 14, view.W - tip.offsetWidth - 4);
-    tip.style.left = `${Math.max(2, left)}px`;
-    tip.style.top = `${point[1] + 18 + tip.offsetHeight > view.H ? point[1] - tip.offsetHeight - 10 : point[1] + 18}px`;
+    showTip(tip, recordText(record), point, view.W, view.H);
   }
 
   const step = (from, way) => {
@@ -313,14 +305,11 @@ function startTree() {
   };
   events.on("tree.tree", resize);
   resize();
-  let wide = stage.clientWidth;
-  new ResizeObserver(() => {
-    if (stage.clientWidth === wide) return;
-    const looked = wide && view.read(); // the same part of the tree, in a window of another width
+  whenWider(stage, (before) => {
+    const looked = before && view.read(); // the same part of the tree, in a window of another width
     resize();
     if (looked) view.set(looked);
-    wide = stage.clientWidth;
-  }).observe(stage);
+  });
   // For the console, and for tests that click where a record is drawn.
   Object.assign(window.outtrees, {
     where: (i) => [view.x(state.tree.across[i]), view.y(state.tree.rows[i])],
