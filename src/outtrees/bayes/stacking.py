@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.inference.selection import select_mutation, stacking_shares
+from outtrees.inference.selection import select_mutation
 from outtrees.inference.variational import VariationalFit, fit_posterior
 from outtrees.models.clouds import CloudsMutation
 from outtrees.models.conjugate import (
@@ -96,11 +96,8 @@ def stack_posteriors(
             held_out=_held_out,
             **fit_options,
         )
-        log_densities, tried = selection.log_densities, selection.complete
-        found = stacking_shares(log_densities[tried])
-        weights = np.zeros(len(names))
-        weights[tried] = found.weights
-        kept, shares = tried[found.kept], found.shares
+        log_densities = selection.log_densities
+        weights, kept, shares = selection.stacked()
     fits = {
         names[c]: replace(
             fit_posterior(families[names[c]], records, random_state=seed, **fit_options), tree=None
