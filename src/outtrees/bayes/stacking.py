@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from numpy.typing import ArrayLike
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
@@ -93,7 +92,6 @@ def stack_posteriors(
             race=True,
             n_jobs=n_jobs,
             random_state=seed,
-            held_out=_held_out,
             **fit_options,
         )
         log_densities = selection.log_densities
@@ -109,17 +107,3 @@ def stack_posteriors(
         MixturePosterior(components=parts), parts=parts, counts=shares * (len(records) - 1.0)
     )
     return VariationalStack(mixture, names, weights, log_densities, fits)
-
-
-def _held_out(
-    family: Posterior,
-    X: Array,  # (T, D)
-    held_out: NDArray[np.intp],  # rows
-    seed: int,
-    fit_options: Mapping[str, Any],
-) -> Array:
-    """Return the predictive log-densities of the held-out records given a fit to the others."""
-    rest = np.delete(X, held_out, axis=0)
-    posterior = fit_posterior(family, rest, random_state=seed, **fit_options).posterior
-    log_pairs = posterior.log_predictive(X[held_out], rest)
-    return np.asarray(logsumexp(log_pairs, axis=1) - np.log(len(rest)))

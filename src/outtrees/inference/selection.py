@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,9 +16,11 @@ from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
-from outtrees.inference.likelihood import leaf_log_density
+from outtrees.inference.likelihood import leaf_log_density, mean_over_parents
 from outtrees.inference.restarts import fit_mutation, with_known_values
+from outtrees.inference.variational import fit_posterior
 from outtrees.models.base import Mutation
+from outtrees.models.conjugate import Posterior
 
 _FAR_BEHIND = 1.0  # nats for each record
 _FEWEST_FOR_A_RACE = 10  # records of a fold
@@ -96,7 +98,6 @@ def select_mutation(
     race: bool = False,
     n_jobs: int | None = None,
     random_state: Any = None,
-    held_out: Callable[..., Array] | None = None,
     **fit_options: Any,
 ) -> Selection:
     """Return the mutation with the highest mean held-out leaf log-density.
@@ -107,13 +108,10 @@ def select_mutation(
 
     Parameters
     ----------
-    mutations : mapping from any name to a mutation
+    mutations : mapping from any name to a mutation, or to a posterior of variational Bayes
     race : bool
         Whether mutations that are far behind on the first fold, by more than a nat for each record
         and three standard errors, are tried no further.
-    held_out : callable, optional
-        What fits one of them and scores a fold, for models that are no mutations: takes the model,
-        the records, the rows held out, a seed and the options of a fit.
 
     Examples
     --------
@@ -144,16 +142,13 @@ def select_mutation(
     folds = np.array_split(record_order(records)[rng.permutation(T)], cv)
     seed = int(rng.integers(2**31))
     names = list(mutations)
-    known = [
-        with_known_values(model, records) if isinstance(model, Mutation) else model
-        for model in mutations.values()
-    ]
-    score = _held_out if held_out is None else held_out
+    known = [with_known_values(model, records) for model in mutations.values()]
     log_densities = np.full((len(names), T), np.nan)
 
     def run(jobs: list[tuple[int, int]]) -> None:
         scored = Parallel(n_jobs=n_jobs)(
-            delayed(score)(known[k], records, folds[fold], seed, fit_options) for k, fold in jobs
+            delayed(_held_out)(known[k], records, folds[fold], seed, fit_options)
+            for k, fold in jobs
         )
         for (k, fold), values in zip(jobs, scored, strict=True):
             log_densities[k, folds[fold]] = values
@@ -180,7 +175,7 @@ def _not_far_behind(log_densities: Array) -> list[int]:
 
 
 def _held_out(
-    mutation: Mutation,
+    model: Mutation | Posterior,
     X: Array,  # (T, D)
     held_out: NDArray[np.intp],  # rows
     seed: int,
@@ -188,7 +183,10 @@ def _held_out(
 ) -> Array:
     """Return the log-densities of the held-out records given a fit to the others."""
     rest = np.delete(X, held_out, axis=0)
-    fit = fit_mutation(mutation, rest, random_state=seed, **fit_options)
+    if isinstance(model, Posterior):
+        posterior = fit_posterior(model, rest, random_state=seed, **fit_options).posterior
+        return mean_over_parents(posterior.log_predictive, rest, X[held_out])
+    fit = fit_mutation(model, rest, random_state=seed, **fit_options)
     return leaf_log_density(fit.mutation, rest, X[held_out])
 
 
