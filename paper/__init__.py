@@ -17,9 +17,9 @@ EXPERIMENTS = ("figure1", "figure2", "table1", "figure3", "figure4")
 def experiment(name: str) -> Callable[..., Path]:
     """Return the function that makes a figure or table of the paper.
 
-    All have one signature, ``run(out, *, folds=None, n_jobs=1, quick=False, data=None,
-    progress=None)``, write into the folder ``out / name``, go on where an earlier run stopped, and
-    return the path of a page in Markdown.
+    All are called with the folder of all experiments and options of `paper.units.Run`, write into
+    the folder ``out / name``, go on where an earlier run stopped, and return the path of a page in
+    Markdown, ``out / name / name.md``.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from outtrees._common.types import Array
 from outtrees.datasets import make_out_tree
 from outtrees.models import GaussianMutation
 from paper.page import Page
-from paper.units import Progress, Unit, run_units
+from paper.units import Run, Unit, run_units
 
 
 def _turn(degrees: float, shrink: float) -> Array:
@@ -34,33 +34,13 @@ TRANSITIONS = {
 N_RECORDS = 150
 
 
-def run(
-    out: Path,
-    *,
-    folds: int | None = None,
-    n_jobs: int = 1,
-    quick: bool = False,
-    data: Path | None = None,
-    progress: Progress | None = None,
-) -> Path:
-    """Write Figure 1 and return its page.
-
-    Parameters
-    ----------
-    out : path
-        The page is ``out / "figure1" / "figure1.md"``.
-    folds, data : ignored
-    n_jobs : int
-    quick : bool
-        40 records a tree.
-    progress : function of (done, total, name), optional
-    """
-    n = 40 if quick else N_RECORDS
+def run(out: Path, **options: Any) -> Path:
+    """Write Figure 1 and return its page; `options` are those of `Run`. Quick: 40 records."""
+    asked = Run(Path(out), **options)
+    n = 40 if asked.quick else N_RECORDS
     units = [Unit("figure1", name, "recipe", 0) for name in TRANSITIONS]
-    results = run_units(
-        Path(out) / "figure1", units, draw, settings={"n": n}, n_jobs=n_jobs, progress=progress
-    )
-    page = Page(out, "figure1", "Figure 1: out-trees drawn by the recipe of section 2")
+    results = run_units(asked.out / "figure1", units, draw, settings={"n": n}, **asked.side_by_side)
+    page = Page(asked.out, "figure1", "Figure 1: out-trees drawn by the recipe of section 2")
     page.text(
         f"Four trees of {n} records each. A tree uniform among all, a root from N(0, I), and then "
         "from parent to child X_t ~ N(Σ_{c|π} X_π(t), I), in three dimensions. Lines are the true "
@@ -83,7 +63,7 @@ def run(
     page.heading("Seeds")
     page.text('Each tree by sha256 of ("figure1", its name, "recipe", 0).')
     page.numbers(_raw(units, results))
-    return page.write(f"python -m paper figure1{' --quick' if quick else ''}")
+    return page.write(f"python -m paper figure1{' --quick' if asked.quick else ''}")
 
 
 def draw(unit: Unit, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from outtrees.inference.likelihood import leaf_log_density, log_likelihood
 from outtrees.models import GaussianMutation, KernelMutation
 from outtrees.models.base import Mutation
 from paper.page import Page
-from paper.units import Progress, Unit, run_units, seed_of
+from paper.units import Run, Unit, run_units, seed_of
 
 N_RECORDS, N_DRAWN = 534, 600
 SMALL = 0.05  # what Σ_cc is multiplied with for the last panel; the paper does not say
@@ -26,36 +26,22 @@ _GAMMAS, _RIDGES = (0.3, 1.0, 3.0), (0.01, 0.1)
 PANELS = ("new samples", "resampled", "resampled, small Σ_cc")
 
 
-def run(
-    out: Path,
-    *,
-    folds: int | None = None,
-    n_jobs: int = 1,
-    quick: bool = False,
-    data: Path | None = None,
-    progress: Progress | None = None,
-) -> Path:
-    """Write Figure 2 and return its page.
+def run(out: Path, **options: Any) -> Path:
+    """Write Figure 2 and return its page; `options` are those of `Run`.
 
-    Parameters
-    ----------
-    out : path
-        The page is ``out / "figure2" / "figure2.md"``.
-    folds, data : ignored
-    n_jobs : int
-    quick : bool
-        120 records of the spiral and as many drawn, ten steps of EM.
-    progress : function of (done, total, name), optional
+    Quick: 120 records of the spiral and as many drawn, ten steps of EM.
     """
-    n, drawn = (120, 120) if quick else (N_RECORDS, N_DRAWN)
+    asked = Run(Path(out), **options)
+    n, drawn = (120, 120) if asked.quick else (N_RECORDS, N_DRAWN)
     units = [Unit("figure2", "spiral", method, 0) for method in METHODS]
-    settings = {"n": n, "drawn": drawn, "quick": quick}
+    settings = {"n": n, "drawn": drawn, "quick": asked.quick}
     gauss, kernel = run_units(
-        Path(out) / "figure2", units, fit_and_draw, settings=settings, n_jobs=n_jobs,
-        progress=progress,
-    )  # fmt: skip
+        asked.out / "figure2", units, fit_and_draw, settings=settings, **asked.side_by_side
+    )
     X = make_spiral(n, random_state=0)
-    page = Page(out, "figure2", "Figure 2: a spiral, and what an out-tree model draws from it")
+    page = Page(
+        asked.out, "figure2", "Figure 2: a spiral, and what an out-tree model draws from it"
+    )
     page.text(
         f"a) {n} points of a spiral. b), c) two populations of {drawn} drawn by the recipe of "
         "section 2 from the fitted parameters alone (no point of a) is used again). d) one more "
@@ -87,7 +73,7 @@ def run(
     page.numbers(_points(X, {"gaussian": gauss, "kernel": kernel}))
     page.text("Penalised log-likelihood at each step:")
     page.numbers(_traces({"gaussian": gauss, "kernel": kernel}), "-steps")
-    return page.write(f"python -m paper figure2{' --quick' if quick else ''}")
+    return page.write(f"python -m paper figure2{' --quick' if asked.quick else ''}")
 
 
 def fit_and_draw(unit: Unit, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from paper.label_errors import (
 from paper.label_methods import BASELINE, N_TREES, OTHERS, STICKINESS
 from paper.label_tasks import INPUTS
 from paper.page import Page
-from paper.units import Progress
+from paper.units import Run
 
 # Beside the project, where there are matrices that may not be part of it.
 NEARBY = Path("../shared/data/taxonomy")
@@ -46,47 +46,26 @@ FIGURES = {
 }
 
 
-def run(
-    name: str,
-    out: Path,
-    *,
-    folds: int | None = None,
-    n_jobs: int = 1,
-    quick: bool = False,
-    data: Path | None = None,
-    progress: Progress | None = None,
-) -> Path:
+def run(name: str, out: Path, **options: Any) -> Path:
     """Return the path of the page of figure 3 or 4: error against the number of labels.
 
-    The protocol of the paper's section 9. Without `data`: the zoo, and the matrices beside the
-    project where there are any.
-
-    Parameters
-    ----------
-    name : {"figure3", "figure4"}
-    out : path
-        The folder of all experiments.
-    folds : int, optional
-        Random splits of each task, 2 by default (1 if quick).
-    n_jobs : int
-        Units at a time.
-    quick : bool
-        A generated matrix and few tasks, in seconds.
-    data : path, optional
-        A matrix of species (rows) and characters, CSV, TSV or NEXUS, or a folder of CSV files.
-    progress : function of (done, total, name), optional
+    The protocol of the paper's section 9; `options` are those of `Run`. Without `data`, a matrix
+    of species (rows) and characters as CSV, TSV or NEXUS, or a folder of CSV files: the zoo, and
+    the matrices beside the project where there are any. `folds` are random splits of each task, 2
+    by default. Quick: a generated matrix, few tasks and one split.
     """
-    paper, out = FIGURES[name], Path(out)
+    paper, asked = FIGURES[name], Run(Path(out), **options)
+    quick, data = asked.quick, asked.data
     matrices = chosen_matrices(paper, data, quick)
     protocol = QUICK if quick else Protocol()
-    protocol = protocol if folds is None else protocol._replace(folds=folds)
-    errors = run_tasks(out / name, name, matrices, protocol, n_jobs=n_jobs, progress=progress)
-    page = Page(out, name, f"Figure {name[-1]}: errors on hidden labels ({paper.species})")
+    protocol = protocol if asked.folds is None else protocol._replace(folds=asked.folds)
+    errors = run_tasks(asked.out / name, name, matrices, protocol, **asked.side_by_side)
+    page = Page(asked.out, name, f"Figure {name[-1]}: errors on hidden labels ({paper.species})")
     _findings(page, paper, matrices, errors)
     tell_protocol(page, protocol)
-    options = [f"--folds {protocol.folds}", "--quick" * quick]
-    options += [f"--data {data.name}"] if data is not None else []
-    return page.write(" ".join(["python -m paper", name, *filter(None, options)]))
+    told = [f"--folds {protocol.folds}", "--quick" * quick]
+    told += [f"--data {data.name}"] if data is not None else []
+    return page.write(" ".join(["python -m paper", name, *filter(None, told)]))
 
 
 def figure3(out: Path, **options: Any) -> Path:

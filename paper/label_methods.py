@@ -20,7 +20,7 @@ from outtrees._common.types import Array
 from outtrees.inference import fit_mutation
 from outtrees.labels import LabelModel, climb_labels, smoothed_marginal, weigh_trees
 from outtrees.labels.choice import usual_sharpness
-from outtrees.labels.refitting import AttributeMutations, one_hot
+from outtrees.labels.refitting import AttributeMutations
 from outtrees.models import CategoricalMutation, GaussianMutation, Mutation
 from paper.label_tasks import components, indicators
 
@@ -133,7 +133,7 @@ def other_votes(
     }
     counts = np.bincount(known[known >= 0], minlength=n_classes)
     most = np.full(len(known), counts.argmax())
-    votes[BASELINE] = one_hot(most, n_classes)[None]
+    votes[BASELINE] = np.eye(n_classes)[most][None]
     return votes
 
 
@@ -219,4 +219,4 @@ def _averaged(
 
 
 def _hard(climbs: Sequence[Labels], n_classes: int) -> Array:
-    return np.array([one_hot(labels, n_classes) for labels in climbs])
+    return np.eye(n_classes)[np.array(climbs)]

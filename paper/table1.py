@@ -16,7 +16,7 @@ from outtrees._common.types import Array
 from outtrees.datasets import load_diabetes, load_heart, load_liver, make_spiral
 from paper.density_methods import DEFAULT, OURS, PEERS
 from paper.page import Page
-from paper.units import Progress, Unit, cpu_seconds, run_units, seed_of
+from paper.units import Run, Unit, cpu_seconds, run_units, seed_of
 
 SETS = ("spiral", "heart", "diabetes", "liver")
 SPREAD = tuple(f"{name} spread" for name in SETS[1:])
@@ -95,30 +95,14 @@ def evaluate(unit: Unit, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**result, **moved, "n_test": len(test)}
 
 
-def run(
-    out: Path,
-    *,
-    folds: int | None = None,
-    n_jobs: int = 1,
-    quick: bool = False,
-    data: Path | None = None,
-    progress: Progress | None = None,
-) -> Path:
-    """Write Table 1 and return its page.
+def run(out: Path, **options: Any) -> Path:
+    """Write Table 1 and return its page; `options` are those of `Run`.
 
-    Parameters
-    ----------
-    out : path
-        The page is ``out / "table1" / "table1.md"``.
-    folds : int, optional
-        The first so many of ten; all if not given (quick: two).
-    n_jobs : int
-    quick : bool
-        24 records of each set, fewer candidates.
-    data : ignored
-    progress : function of (done, total, name), optional
+    `folds` are the first so many of ten. Quick: two folds, 24 records of each set, fewer options.
     """
-    n_folds = (2 if quick else FOLDS) if folds is None else min(folds, FOLDS)
+    asked = Run(Path(out), **options)
+    quick = asked.quick
+    n_folds = min(asked.folds or (2 if quick else FOLDS), FOLDS)
     spread = SPREAD[-1:] if quick else SPREAD
     units = [
         Unit("table1", dataset, method, number)
@@ -126,16 +110,14 @@ def run(
         for dataset in (*SETS, *spread)
         for method in METHODS
     ]
-    folder = Path(out) / "table1"
-    results = run_units(
-        folder, units, evaluate, settings={"quick": quick}, n_jobs=n_jobs, progress=progress
-    )
+    folder = asked.out / "table1"
+    results = run_units(folder, units, evaluate, settings={"quick": quick}, **asked.side_by_side)
     found = dict(zip(units, results, strict=True))
     scores = collect(found, (*SETS, *spread), n_folds, "normalised")
     tests = compare(scores)
     normalised = {dataset: scores[dataset] for dataset in SETS}
     ratios = collect(found, SETS, n_folds, "ratio")
-    page = Page(out, "table1", "Table 1: density estimators, test log-likelihoods")
+    page = Page(asked.out, "table1", "Table 1: density estimators, test log-likelihoods")
     introduce(page, n_folds, quick)
     if "vine" not in PEERS:
         page.text("The vine is left out: pyvinecopulib was not installed.")
@@ -150,7 +132,7 @@ def run(
         "the method has it, Monte-Carlo error where it is sampled, and what was chosen."
     )
     page.numbers(_raw(found))
-    jobs = "" if n_jobs == 1 else f" --jobs {n_jobs}"
+    jobs = "" if asked.n_jobs == 1 else f" --jobs {asked.n_jobs}"
     some = "" if n_folds == FOLDS else f" --folds {n_folds}"
     return page.write(f"python -m paper table1{jobs}{some}{' --quick' if quick else ''}")
 

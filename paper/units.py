@@ -62,6 +62,23 @@ class Unit:
         return f"{words[0]}.{words[1]}.{self.fold:02d}.json"
 
 
+@dataclass(frozen=True)
+class Run:
+    """How an experiment is run: what a user chooses, and where results go."""
+
+    out: Path  # the folder of all experiments
+    folds: int | None = None  # where there are any; None: those of the paper
+    n_jobs: int = 1  # units at a time
+    quick: bool = False  # a small form, in seconds
+    data: Path | None = None  # figures 3 and 4: matrices of the user's own
+    progress: Progress | None = None
+
+    @property
+    def side_by_side(self) -> dict[str, Any]:
+        """The options of `run_units` that no result depends on."""
+        return {"n_jobs": self.n_jobs, "progress": self.progress}
+
+
 def run_units(
     folder: Path,
     units: Sequence[Unit],

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from outtrees import OutTreeDensity
 from outtrees.datasets import make_spiral
-from outtrees.density.options import PRIOR_STRENGTHS
+from outtrees.density.learning import PRIOR_STRENGTHS, split
 from outtrees.inference.likelihood import leaf_log_density, log_likelihood, log_predictive_ratio
 from outtrees.models import CategoricalMutation, GaussianMutation, MixtureMutation
 
@@ -56,7 +56,7 @@ def test_an_interrupted_fit_leaves_no_fit(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("outtrees.density.estimator.fit_mutation", interrupted)
+    monkeypatch.setattr("outtrees.density.learning.fit_mutation", interrupted)
     with pytest.raises(KeyboardInterrupt):
         started.fit(X)
     assert not hasattr(started, "mutation_")
@@ -102,7 +102,7 @@ def test_options_reach_the_mutation():
 def test_early_stopping_scores_records_it_did_not_fit():
     model = OutTreeDensity("parzen", early_stopping=True, validation_fraction=0.25, random_state=0)
     model.fit(X)
-    training, held_out = model._split(X, 0)
+    training, held_out = split(X, 0.25, 0)
     assert len(training) == 75
     assert {tuple(x) for x in np.vstack([training, held_out])} == {tuple(x) for x in X}
     start = GaussianMutation(transition="identity").start(training)

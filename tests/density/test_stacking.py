@@ -6,7 +6,7 @@ from sklearn.mixture import GaussianMixture
 
 from outtrees import OutTreeDensity
 from outtrees.datasets import make_spiral
-from outtrees.density.stacking import default_mutations, stack_mutations
+from outtrees.density.learning import default_mutations, stack_mutations
 from outtrees.inference.likelihood import leaf_log_density
 from outtrees.inference.selection import _not_far_behind, select_mutation
 from outtrees.models import CloudsMutation, GaussianMutation

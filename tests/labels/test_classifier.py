@@ -12,10 +12,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from oracles.labellings import enumerate_labels
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.labels import LabelModel, average_edges, label_posterior
-from outtrees.labels.choice import FOUNDERS, OF_CLASS, with_setting
 from outtrees.labels.classifier import OutTreeClassifier
-from outtrees.labels.model import leaf_label_distributions
-from outtrees.labels.refitting import AttributeMutations, refitted
+from outtrees.labels.model import FOUNDERS, OF_CLASS, leaf_label_distributions
+from outtrees.labels.refitting import AttributeMutations
 from outtrees.models import CategoricalMutation, GaussianMutation, MixtureMutation
 
 FEW = {"n_chains": 2, "n_draws": 40, "burn_in": 5, "random_state": 0}
@@ -152,7 +151,7 @@ def test_a_refit_of_what_was_kept_raises_the_likelihood():
     before = mutations.model(X, model.model_.marginal, 0.5, 1.0)
     for _ in range(3):
         trees, labels = before.trees(truth), np.eye(2)[truth]
-        mutations = refitted(mutations, X, trees, labels, joint=False, model=before)
+        mutations = mutations.refit(X, trees, labels, joint=False, model=before)
         after = mutations.model(X, model.model_.marginal, 0.5, 1.0)
         assert after.trees(truth).log_z > trees.log_z - 1e-9
         before = after
@@ -234,7 +233,7 @@ def test_what_few_labels_leave_open_is_averaged():
     assert {OF_CLASS, FOUNDERS} <= set(average.fresh)
     for weight, s, a, fresh in zip(*settings, strict=True):
         if fresh == FOUNDERS:  # no option has them alone
-            model = with_setting(found.model_, s, a, fresh)
+            model = found.model_.with_setting(s, a, fresh)
             alone = label_posterior(model, y, 4, 48, 5, 0)
             layers = found.mutation_.log_conditional(new, X)[None]
             nothing = np.full((3, 2), -np.inf)

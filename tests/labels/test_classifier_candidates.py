@@ -6,8 +6,8 @@ from scipy.sparse import issparse
 
 from outtrees.candidates.plan import CandidatesWarning
 from outtrees.labels import classifier
-from outtrees.labels.choice import FOUNDERS
 from outtrees.labels.classifier import OutTreeClassifier
+from outtrees.labels.model import FOUNDERS
 
 # With few candidates much probability is left out, which is told; a test of its own looks at that.
 pytestmark = pytest.mark.filterwarnings("ignore:.*outside the candidates hold")

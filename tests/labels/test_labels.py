@@ -18,9 +18,9 @@ from outtrees.labels import (
     smoothed_marginal,
     weigh_trees,
 )
-from outtrees.labels.choice import FOUNDERS, OF_CLASS, PLAIN, Setting, tried_settings, with_setting
+from outtrees.labels.choice import Setting, tried_settings
 from outtrees.labels.importance import TreeProposal
-from outtrees.labels.model import leaf_label_distributions
+from outtrees.labels.model import FOUNDERS, OF_CLASS, PLAIN, leaf_label_distributions
 
 KNOWN = np.array([0, -1, 1, -1, -1])
 
@@ -186,7 +186,7 @@ def test_a_setting_that_is_given_is_kept():
 def test_founders_hand_their_labels_down():
     """By all trees and labels, by all forests of founders, and by the walk to a founder."""
     model = random_model(5, 5, 2).with_options(founders=KNOWN)
-    founded = with_setting(model, 0.9, 1.5, FOUNDERS)
+    founded = model.with_setting(0.9, 1.5, FOUNDERS)
     found = enumerate_labels(founded, KNOWN)[0]
     unknown, begins = np.flatnonzero(KNOWN < 0), np.flatnonzero(KNOWN >= 0)
     weights = np.exp(1.5 * model.log_attributes[0])
@@ -213,13 +213,13 @@ def test_founders_hand_their_labels_down():
     assert drawn.effective_trees == pytest.approx(4000)  # nothing is left to weigh
     np.testing.assert_allclose(drawn.marginals, found, atol=2 / np.sqrt(4000))
     order = np.array([3, 1, 4, 0, 2])
-    there = with_setting(model.reordered(order), 0.9, 1.5, FOUNDERS)
+    there = model.reordered(order).with_setting(0.9, 1.5, FOUNDERS)
     np.testing.assert_allclose(enumerate_labels(there, KNOWN[order])[0], found[order], atol=1e-9)
 
 
 def test_a_model_without_founders_says_so():
     with pytest.raises(ValueError, match="without founders"):
-        with_setting(random_model(5, 5, 2), 0.9, 1.0, FOUNDERS)
+        random_model(5, 5, 2).with_setting(0.9, 1.0, FOUNDERS)
 
 
 def test_hidden_labels_do_not_show():

@@ -100,7 +100,7 @@ def test_the_model_of_all_pairs_is_the_dense_one(classes):
     child, parent = np.argwhere(~np.eye(9, dtype=bool))[np.random.default_rng(1).permutation(72)].T
     marginal = np.array([0.4, 0.6])
     dense = mutations.model(X, marginal, 0.7, 0.5)
-    sparse = mutations.candidate_model(X, EdgeList.of(child, parent, 9), marginal, 0.7, 0.5)
+    sparse = mutations.model(X, marginal, 0.7, 0.5, EdgeList.of(child, parent, 9))
     labels = np.array([0, 1, 1, 0, 0, 1, 0, 1, 1])
     assert sparse.trees(labels).log_z == pytest.approx(dense.trees(labels).log_z, abs=1e-10)
 

@@ -9,8 +9,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,9 +30,10 @@ from outtrees.bayes.importance import (
 )
 from outtrees.bayes.stacking import default_families, stack_posteriors
 from outtrees.datasets.generators import make_out_tree
-from outtrees.errors import ArgumentError, Message, Option
+from outtrees.errors import ArgumentError, Option
 from outtrees.inference.importance import TRUSTED
 from outtrees.inference.likelihood import mean_over_parents
+from outtrees.inference.tree_density import TreeDensity
 from outtrees.inference.validation import (
     check_records,
     warn_of_degenerate_records,
@@ -73,7 +72,7 @@ class PosteriorDraw(NamedTuple):
     parents: Ints  # (T,), −1 at the root
 
 
-class BayesianOutTree(DensityMixin, BaseEstimator):
+class BayesianOutTree(TreeDensity):
     """Posterior over trees and parameters of records that each descend from another.
 
     Fitting raises a lower bound of the evidence p(X), with the tree summed and the parameters
@@ -154,6 +153,8 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
     (True, (2,))
     """
 
+    _MADE_AGAIN = ("_tree", "_corrected")
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "mutation": [StrOptions({"auto", *POSTERIORS}), Posterior, Mutation],
         "n_components": [Interval(Integral, 0, None, closed="left"), None],
@@ -207,11 +208,6 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         tags.input_tags.allow_nan = known and make_posterior(self.mutation).allows_missing
         return tags
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle holds: not the trees, which take T × T arrays and are made again."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("_tree", "_corrected")}
-
     @takes_long
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit q over trees and parameters to the records.
@@ -258,19 +254,7 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         if fit.tree is not None:
             self._tree = fit.tree
         self.posterior_ = fit.posterior  # last: an interrupted fit leaves an estimator not fitted
-        if not fit.converged:
-            warnings.warn(
-                Message(
-                    "BayesianOutTree did not converge in ",
-                    Option("max_iter", self.max_iter),
-                    f" steps (tol={self.tol:g} nats); raise ",
-                    Option("max_iter"),
-                    " or ",
-                    Option("tol"),
-                ),
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self._warn_unless_converged(fit.converged)
         return self
 
     # Densities ---------------------------------------------------------------------------------
@@ -300,23 +284,6 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
         """
         records = self._known(X)
         return mean_over_parents(self.posterior_.log_predictive, self.X_, records)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the sum of the log-densities of the records.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-            New records.
-        y : None
-            Not used.
-
-        Returns
-        -------
-        float
-            The sum.
-        """
-        return float(self.score_samples(X).sum())
 
     def log_predictive(self, X: Any) -> float:
         """Return the difference of the bounds of `X_` with and without X, q(θ) held as it is.
@@ -382,23 +349,6 @@ class BayesianOutTree(DensityMixin, BaseEstimator):
             )
         found: tuple[Array, Array] = self._corrected
         return found
-
-    def sample_trees(self, n_trees: int = 1, random_state: Any = None) -> Ints:
-        """Return out-trees of the training records from q, (n_trees, T) parents.
-
-        Parameters
-        ----------
-        n_trees : int
-            The number of trees.
-        random_state : int, Generator or None
-            For the draws.
-
-        Returns
-        -------
-        array of shape (n_trees, T)
-            Parents, −1 at the root.
-        """
-        return self.tree_.sample(n_trees, random_state)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Ints]:
         """Return a new population and its parents, its parameters drawn from q.

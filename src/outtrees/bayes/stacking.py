@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from numpy.typing import ArrayLike
 
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.inference.selection import select_mutation, stacking_shares
+from outtrees.inference.selection import select_mutation
 from outtrees.inference.variational import VariationalFit, fit_posterior
 from outtrees.models.clouds import CloudsMutation
 from outtrees.models.conjugate import (
@@ -93,14 +92,10 @@ def stack_posteriors(
             race=True,
             n_jobs=n_jobs,
             random_state=seed,
-            held_out=_held_out,
             **fit_options,
         )
-        log_densities, tried = selection.log_densities, selection.complete
-        found = stacking_shares(log_densities[tried])
-        weights = np.zeros(len(names))
-        weights[tried] = found.weights
-        kept, shares = tried[found.kept], found.shares
+        log_densities = selection.log_densities
+        weights, kept, shares = selection.stacked()
     fits = {
         names[c]: replace(
             fit_posterior(families[names[c]], records, random_state=seed, **fit_options), tree=None
@@ -112,17 +107,3 @@ def stack_posteriors(
         MixturePosterior(components=parts), parts=parts, counts=shares * (len(records) - 1.0)
     )
     return VariationalStack(mixture, names, weights, log_densities, fits)
-
-
-def _held_out(
-    family: Posterior,
-    X: Array,  # (T, D)
-    held_out: NDArray[np.intp],  # rows
-    seed: int,
-    fit_options: Mapping[str, Any],
-) -> Array:
-    """Return the predictive log-densities of the held-out records given a fit to the others."""
-    rest = np.delete(X, held_out, axis=0)
-    posterior = fit_posterior(family, rest, random_state=seed, **fit_options).posterior
-    log_pairs = posterior.log_predictive(X[held_out], rest)
-    return np.asarray(logsumexp(log_pairs, axis=1) - np.log(len(rest)))

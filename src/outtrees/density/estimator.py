@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from outtrees._common.edges import EdgeList
-from outtrees._common.order import record_order
 from outtrees._common.parameters import Interval, StrOptions, check_params
 from outtrees._common.progress import takes_long
-from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.candidates.dropped_mass import DroppedMass, former_part, matrix_dropped_mass
 from outtrees.candidates.matrix_search import matrix_candidates
@@ -32,13 +27,12 @@ from outtrees.candidates.plan import (
 )
 from outtrees.datasets.generators import make_out_tree
 from outtrees.density.incomplete import Completions, fit_incomplete
-from outtrees.density.options import option_grid, template
-from outtrees.density.stacking import default_mutations, stack_mutations
-from outtrees.errors import ArgumentError, Message, Option
-from outtrees.inference import SOLVERS, fit_mutation, select_mutation
+from outtrees.density.learning import auto_settings, checkpoint_of, learned, template
+from outtrees.density.posterior import ParameterPosterior, parameter_posterior
+from outtrees.errors import ArgumentError, Option
+from outtrees.inference import SOLVERS
 from outtrees.inference.ascent import FitResult
-from outtrees.inference.checkpoint import Checkpoint, digest
-from outtrees.inference.em import N_OTHERS, EmStage
+from outtrees.inference.em import N_OTHERS
 from outtrees.inference.frames import (
     coded_frame,
     decoded,
@@ -53,8 +47,7 @@ from outtrees.inference.likelihood import (
     log_predictive_ratio,
     tree_distribution,
 )
-from outtrees.inference.restarts import with_known_values
-from outtrees.inference.selection import Selection
+from outtrees.inference.tree_density import TreeDensity
 from outtrees.inference.validation import (
     check_records,
     warn_of_degenerate_records,
@@ -77,14 +70,9 @@ _LEFT_BY_A_FIT = (
     "_completions",
     "_tree",
 )
-# None of these changes what is fitted; which pairs take part was decided already.
-_NOT_IN_FINGERPRINT = ("n_jobs", "verbose", "candidates", "contamination")
-# With fewer records in a fold "auto" takes its first mutation, clouds: nothing can be weighed.
-_FEWEST_TO_WEIGH = 4
-_SETTINGS_WITH_AUTO = ("mutation", "n_components", "prior_strength")
 
 
-class OutTreeDensity(DensityMixin, BaseEstimator):
+class OutTreeDensity(TreeDensity):
     """Density of records each of which descends from one unknown other record.
 
     Fitting maximises the tdid posterior log Z(θ) − (T − 1) log T + log_prior(θ) over the
@@ -96,7 +84,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
     ----------
     mutation : str or Mutation, default="auto"
         How a child differs from its parent. "auto" fits several mutations and mixes them with the
-        weights that predict held-out records best (`outtrees.density.stacking`). One by its name:
+        weights that predict held-out records best (`outtrees.density.learning`). One by its name:
         "gaussian", "parzen", "parzen-diag", "iid", "kernel", "mixture", "clouds", "columns" (each
         column by itself), "categorical", "poisson", "bernoulli", or a `Mutation` with options of
         its own; parameters that such an object already has are forgotten. Name one that follows
@@ -315,11 +303,6 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         tags.input_tags.allow_nan = takes_nan or self.missing == "integrate"
         return tags
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle holds: not the trees, which take T × T arrays and are made again."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_tree"}
-
     # Fit -------------------------------------------------------------------------------------
 
     @takes_long
@@ -359,12 +342,7 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
             self, self.mutation, "gaussian" if self.mutation == "auto" else None
         )
         stacked = isinstance(chosen, str) and chosen == "auto"
-        mutation = template(
-            "gaussian" if stacked else chosen,
-            n_components=self.n_components,
-            prior_strength=self.prior_strength,
-            reg_covar=self.reg_covar,
-        )
+        mutation = template(self, "gaussian" if stacked else chosen)
         allows_missing = mutation.allows_missing or self.missing == "integrate"
         records = check_records(self, X, allows_missing=allows_missing, reset=True)
         for name in _LEFT_BY_A_FIT:
@@ -376,20 +354,23 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         hidden = self.missing == "integrate" and bool(np.isnan(records).any())
         stacked = stacked and not hidden
         self.candidates_ = self._decided(len(records), hidden)
-        kept = None if checkpoint is None else self._checkpoint(records, hidden, checkpoint)
+        kept = checkpoint_of(self, records, self.candidates_, checkpoint, hidden)
         if hidden:
-            fit = self._fit_incomplete(mutation, records)
+            fit, self._completions = fit_incomplete(self, mutation, records)
+            self.completed_ = self._completions.records
             self.log_likelihood_ = self._completions.mean_log_likelihood()
         else:
             warn_of_degenerate_records(records, mutation, getattr(self, "feature_names_in_", None))
-            fit = self._stacked(records) if stacked else self._fitted(mutation, records, kept)
+            fit, report = learned(
+                self, None if stacked else mutation, records, self._is_sparse, kept
+            )
+            for name, value in report.items():
+                setattr(self, name, value)
             self._tree = self._trees(fit, records)
             self.log_likelihood_ = self._tree.log_z - log_number_of_trees(len(records))
             if stacked:
                 penalised = self.log_likelihood_ + fit.mutation.log_prior()
                 fit = replace(fit, log_likelihoods=np.array([penalised]))
-        if len(fit.validation_scores):
-            self.validation_scores_ = fit.validation_scores
         self.X_ = records
         self.log_likelihoods_ = fit.log_likelihoods
         self.n_iter_ = fit.n_iter
@@ -397,119 +378,13 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         self.converged_ = fit.converged
         warn_of_dropped_mass(self)
         self.mutation_ = fit.mutation  # last: an interrupted fit leaves an estimator not fitted
-        if not fit.converged:
-            warnings.warn(
-                Message(
-                    "OutTreeDensity did not converge in ",
-                    Option("max_iter", self.max_iter),
-                    f" steps (tol={self.tol:g} nats); raise ",
-                    Option("max_iter"),
-                    " or ",
-                    Option("tol"),
-                    ", use ",
-                    Option("solver", "em"),
-                    ", or scale the columns with StandardScaler",
-                ),
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self._warn_unless_converged(
+            fit.converged,
+            ", use ",
+            Option("solver", "em"),
+            ", or scale the columns with StandardScaler",
+        )
         return self
-
-    def _fitted(self, mutation: Mutation, X: Array, checkpoint: Checkpoint | None) -> FitResult:
-        """Return the fit of one mutation, its options chosen and records held out if asked for."""
-        chosen = self._selected(with_known_values(mutation, X), X)
-        seed = self.random_state
-        if checkpoint is not None and checkpoint.seed is not None:
-            seed = checkpoint.seed
-        training, held_out = self._split(X, seed) if self.early_stopping else (X, None)
-        return fit_mutation(
-            chosen,
-            training,
-            random_state=seed,
-            X_validation=held_out,
-            checkpoint=checkpoint,
-            **self._fit_options(),
-        )
-
-    def _selected(self, mutation: Mutation, X: Array) -> Mutation:
-        """Return the mutation with the options that are "auto" chosen by cross-validation."""
-        grid = option_grid(
-            mutation, len(X), n_components=self.n_components, prior_strength=self.prior_strength
-        )
-        if not grid:
-            return mutation
-        selection = select_mutation(
-            {i: with_options for i, (_, with_options) in enumerate(grid)},
-            X,
-            cv=self.cv,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            **self._fit_options(),
-        )
-        self._report([options for options, _ in grid], selection)
-        best: int = selection.best
-        self.best_candidate_, chosen = grid[best]
-        return chosen
-
-    def _stacked(self, X: Array) -> FitResult:
-        """Return the mixture of the default mutations as one fit of no steps of its own."""
-        if self.early_stopping or isinstance(self.prior_strength, str):
-            raise ArgumentError(
-                Option("mutation", "auto"),
-                " weighs several mutations on held-out records already; leave out ",
-                Option("early_stopping"),
-                " and ",
-                Option("prior_strength", "auto"),
-                ", or name one mutation",
-            )
-        mutations = default_mutations(self.prior_strength, self.reg_covar)
-        if len(X) < _FEWEST_TO_WEIGH * self.cv:
-            name = next(iter(mutations))
-            return fit_mutation(mutations[name], X, random_state=self.random_state)
-        stack = stack_mutations(
-            mutations,
-            X,
-            cv=self.cv,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            **self._fit_options(),
-        )
-        self._report(list(mutations), stack.selection)
-        self.cv_results_["weight"] = stack.weights
-        self.held_out_log_density_ = stack.held_out
-        self.best_candidate_ = stack.selection.best
-        return FitResult(
-            mutation=stack.mutation,
-            log_likelihoods=np.empty(0),  # known when its trees are
-            n_iter=max(fit.n_iter for fit in stack.fits),
-            n_evaluations=sum(fit.n_evaluations for fit in stack.fits),
-            stopped_by="tol" if all(fit.converged for fit in stack.fits) else "max_iter",
-        )
-
-    def _fit_incomplete(self, mutation: Mutation, X: Array) -> FitResult:
-        """Return the fit with hidden cells integrated out, and keep completions of the records."""
-        unused = {
-            "solver": None if self.solver == "em" else self.solver,
-            "early_stopping": self.early_stopping or None,
-            **{name: "auto" for name in self._auto_settings() if name != "mutation"},
-        }
-        for name, value in unused.items():
-            if value is not None:
-                raise ArgumentError(
-                    Option("missing", "integrate"),
-                    " is for one mutation, fitted by EM to all records, but X has NaN and ",
-                    Option(name, value),
-                    "; change it, or fill the cells in with OutTreeImputer",
-                )
-        fit, self._completions = fit_incomplete(
-            mutation,
-            X,
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-            verbose=self.verbose,
-        )
-        self.completed_ = self._completions.records
-        return fit
 
     def _trees(self, fit: FitResult, X: Array) -> OutTreeDistribution:
         """Return the trees of the records, those of the fit if it kept them.
@@ -555,23 +430,6 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         if self.missing == "integrate" and np.isnan(records).any():
             return Completions.of_complete(self.mutation_, self.X_).log_density(records)
         return leaf_log_density(self.mutation_, self.X_, records)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the sum of the log-densities of the records.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n, D)
-            New records.
-        y : None
-            Not used.
-
-        Returns
-        -------
-        float
-            The sum.
-        """
-        return float(self.score_samples(X).sum())
 
     def log_predictive(self, X: Any) -> float:
         """Return the paper's test log-likelihood of all records in X together (section 4).
@@ -732,31 +590,10 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
             return self._completions.marginals[1]
         return self.tree_.root_marginals
 
-    def sample_trees(self, n_trees: int = 1, random_state: Any = None) -> Ints:
-        """Return out-trees of the training records from their posterior, (n_trees, T) parents.
-
-        Parameters
-        ----------
-        n_trees : int
-            The number of trees.
-        random_state : int, Generator or None
-            For the draws.
-
-        Returns
-        -------
-        array of shape (n_trees, T)
-            Parents, −1 at the root.
-
-        Examples
-        --------
-        >>> X = np.random.default_rng(0).normal(size=(20, 2))
-        >>> OutTreeDensity("gaussian").fit(X).sample_trees(3, random_state=0).shape
-        (3, 20)
-        """
+    @property
+    def _sampled(self) -> Any:
         check_is_fitted(self, "mutation_")
-        if self._has_hidden:
-            return self._completions.sample_trees(n_trees, random_state)
-        return self.tree_.sample(n_trees, random_state)
+        return self._completions if self._has_hidden else self.tree_
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Ints]:
         """Return a new population by the paper's recipe (section 2): records and their parents.
@@ -835,6 +672,47 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
         draw = plot_density_3d if self.n_features_in_ == 3 else plot_density
         return draw(self, ax, **options)
 
+    @takes_long
+    def posterior(self, n_draws: int = 256, random_state: int = 0) -> ParameterPosterior:
+        """Return weighted draws from the posterior of the parameters, trees summed out.
+
+        By importance sampling from proposals about the fit; `trusted` and `pareto_k` say how far
+        the weights can be relied on. O(n_draws T³).
+
+        Parameters
+        ----------
+        n_draws : int
+            Draws of the first two rounds; more follow while weights cannot be trusted.
+        random_state : int
+            For the draws.
+
+        Returns
+        -------
+        ParameterPosterior
+            Draws, weights, and `intervals` of each parameter.
+
+        Raises
+        ------
+        ArgumentError
+            After a fit over candidates or with hidden cells, and for a mutation without parameters
+            or with more than 40, as that of mutation="auto".
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).normal(size=(30, 1))
+        >>> found = OutTreeDensity("parzen").fit(X).posterior()
+        >>> found.trusted, found.intervals(0.9)["mutation_cov"].shape
+        (True, (3, 1, 1))
+        """
+        check_is_fitted(self, "mutation_")
+        if self._is_sparse or self._has_hidden:
+            raise ArgumentError(
+                "posterior needs the sum over all trees of complete records; fit with ",
+                Option("candidates", "dense"),
+                ", to records without missing cells",
+            )
+        return parameter_posterior(self.mutation_, self.X_, n_draws, random_state)
+
     # Settings --------------------------------------------------------------------------------
 
     @property
@@ -855,22 +733,10 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
             refuse_missing_numbers(self, records, "fill it in with OutTreeImputer")
         return records
 
-    def _auto_settings(self) -> list[str]:
-        """Return the names of the settings that are "auto"."""
-        values = {name: getattr(self, name) for name in _SETTINGS_WITH_AUTO}
-        return [name for name, v in values.items() if isinstance(v, str) and v == "auto"]
-
-    def _fit_options(self) -> dict[str, Any]:
-        names = ("solver", "max_iter", "tol", "n_init", "n_iter_no_change", "verbose")
-        options = {name: getattr(self, name) for name in names}
-        if self._is_sparse:
-            options |= {"n_candidates": self.n_candidates, "neighbours": self.neighbours}
-        return options
-
     def _memory_options(self, n_records: int, hidden: bool) -> dict[str, Any]:
         return {
             "can_be_sparse": not hidden and self.solver == "em",
-            "n_jobs": self.n_jobs if self._auto_settings() else 1,
+            "n_jobs": self.n_jobs if auto_settings(self) else 1,
             "n_sampled": n_sampled(n_records, self.n_candidates, N_OTHERS),
         }
 
@@ -886,64 +752,6 @@ class OutTreeDensity(DensityMixin, BaseEstimator):
                 ", or fill the cells in with OutTreeImputer first",
             )
         return matrix_way(self, n_records, **self._memory_options(n_records, hidden))
-
-    def _report(self, params: list[Any], selection: Selection) -> None:
-        self.cv_results_ = {
-            "params": params,
-            "mean_log_density": selection.mean,
-            "std_log_density": selection.standard_deviation,
-            "se_log_density": selection.standard_error,
-        }
-
-    def _split(self, X: Array, seed: Any) -> tuple[Array, Array]:
-        n_held_out = max(1, round(self.validation_fraction * len(X)))
-        if len(X) - n_held_out < 2:
-            raise ArgumentError(
-                "early_stopping with ",
-                Option("validation_fraction", self.validation_fraction),
-                f" leaves {len(X) - n_held_out} of {len(X)} records to fit; at least 2 are needed",
-            )
-        order = record_order(X)[as_generator(seed).permutation(len(X))]
-        return X[np.sort(order[n_held_out:])], X[np.sort(order[:n_held_out])]
-
-    def _checkpoint(self, X: Array, hidden: bool, path: str | os.PathLike[str]) -> Checkpoint:
-        """Return the checkpoint of a fit; a fit without a seed draws one, which the file keeps."""
-        self._refuse_what_no_checkpoint_keeps(hidden)
-        params = self.get_params(deep=False)
-        settings = {k: v for k, v in params.items() if k not in _NOT_IN_FINGERPRINT}
-        own = [type(self.mutation)] if isinstance(self.mutation, Mutation) else []
-        fingerprint = digest({**settings, "way": self.candidates_, "X": X}, own)
-        seed = int(np.random.default_rng().integers(2**31)) if self.random_state is None else None
-        return Checkpoint.in_file(
-            path, fingerprint, lambda fields: EmStage(*fields), of="data", seed=seed, classes=own
-        )
-
-    def _refuse_what_no_checkpoint_keeps(self, hidden: bool) -> None:
-        for name in self._auto_settings():
-            raise ArgumentError(
-                "a checkpoint keeps one fit, but ",
-                Option(name, "auto"),
-                " makes one for each fold; name one mutation with its options, or fit without a "
-                "checkpoint",
-            )
-        if hidden:
-            raise ArgumentError(
-                "a checkpoint keeps a fit to complete records, but some cells are missing; fill "
-                "them in with OutTreeImputer first, or fit without a checkpoint"
-            )
-        if self.solver != "em":
-            raise ArgumentError(
-                Option("solver"),
-                f" must be 'em' for a checkpoint; got {self.solver!r}. Change it, or fit without a "
-                "checkpoint.",
-            )
-        if self.random_state is not None and not isinstance(self.random_state, Integral):
-            raise ArgumentError(
-                Option("random_state"),
-                " must be an int or None for a checkpoint; got a "
-                f"{type(self.random_state).__name__}, which would have another state when the fit "
-                "resumes. Give a number.",
-            )
 
 
 def density_plan(model: OutTreeDensity, n_records: int, hidden: bool) -> Plan:

@@ -11,6 +11,7 @@ import numpy as np
 from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
+from outtrees.density.learning import auto_settings
 from outtrees.errors import ArgumentError, Option
 from outtrees.imputation import fit_hidden, hidden_posterior
 from outtrees.imputation.em import from_codes, in_codes
@@ -56,7 +57,7 @@ class Completions:
         edge = np.mean([tree.edge_marginals for tree in trees], axis=0)
         return edge, np.mean([tree.root_marginals for tree in trees], axis=0)
 
-    def sample_trees(self, n: int, random_state: Any) -> Ints:
+    def sample(self, n: int, random_state: Any) -> Ints:
         """Return n trees, each given one of the completions, (n, T)."""
         rng = as_generator(random_state)
         chosen = rng.integers(len(self.codes), size=n)
@@ -73,12 +74,9 @@ class Completions:
 
 
 def fit_incomplete(
+    settings: Any,  # an `OutTreeDensity`
     mutation: Mutation,
     X: Array,  # (T, D), NaN where a cell is hidden
-    *,
-    max_iter: int,
-    random_state: Any = None,
-    verbose: int = 0,
 ) -> tuple[FitResult, Completions]:
     """Return the mutation fitted with hidden cells integrated out, and completions of X.
 
@@ -86,15 +84,30 @@ def fit_incomplete(
     log p(completed records) + log_prior, of a new completion in each step, so they rise on
     average only. The fit has converged if they no longer do.
     """
+    unused = {
+        "solver": None if settings.solver == "em" else settings.solver,
+        "early_stopping": settings.early_stopping or None,
+        **{name: "auto" for name in auto_settings(settings) if name != "mutation"},
+    }
+    for name, value in unused.items():
+        if value is not None:
+            raise ArgumentError(
+                Option("missing", "integrate"),
+                " is for one mutation, fitted by EM to all records, but X has NaN and ",
+                Option(name, value),
+                "; change it, or fill the cells in with OutTreeImputer",
+            )
     _refuse_far_from_zero(X)
-    rng = as_generator(random_state)
+    rng = as_generator(settings.random_state)
 
     def on_step(step: int, total: int) -> None:
-        if verbose:
+        if settings.verbose:
             print(f"step {step} of {total}")
 
     order = record_order(X)
-    found = fit_hidden(mutation, X[order], max_iter=max_iter, random_state=rng, on_step=on_step)
+    found = fit_hidden(
+        mutation, X[order], max_iter=settings.max_iter, random_state=rng, on_step=on_step
+    )
     draws = hidden_posterior(
         found, n_chains=2, n_draws=20, burn_in=10, n_kept=20, parameters="fixed", random_state=rng
     ).draws

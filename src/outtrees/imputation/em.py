@@ -13,12 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from outtrees._common.arguments import check_count
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
-from outtrees.imputation.model import HiddenModel, continuous_columns, hidden_model
+from outtrees.imputation.model import (
+    HiddenModel,
+    Regressions,
+    continuous_columns,
+    hidden_model,
+)
 from outtrees.imputation.sampler import HiddenSampler
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.models import GaussianMutation, MixtureMutation, ProductMutation
@@ -375,14 +380,16 @@ def fit_cloud(
     size = np.sqrt(np.outer(np.diag(prior), np.diag(prior)))
     cov = prior
     for _ in range(max_iter):
-        filled, rest = _expected(records, mean, cov)
+        filled, given = _expected(records, mean, cov)
         mean = filled.mean(axis=0)
         deviation = filled - mean
-        scatter = deviation.T @ deviation + rest.sum(axis=0) + strength * prior
+        scatter = deviation.T @ deviation + given.rest.sum(axis=0) + strength * prior
         before, cov = cov, scatter / (len(records) + strength)
         if (np.abs(cov - before) <= tol * size).all():
             break
-    return Cloud(mean, cov, _log_density(records, mean, cov))
+    given = Regressions.of(cov, np.isnan(records))
+    white = np.nan_to_num(records - mean)[:, None, :] @ given.whitener
+    return Cloud(mean, cov, float(given.log_constant.sum() - 0.5 * (white**2).sum()))
 
 
 def uncorrelated(X: Array) -> Array:
@@ -395,10 +402,9 @@ def uncorrelated(X: Array) -> Array:
 def expected_cells(X: Array, mean: Array, cov: Array) -> Given:
     """Return the hidden cells of independent records given the observed ones."""
     hidden = np.isnan(X)
-    filled, rest = _expected(X, mean, cov)
-    diagonal = np.arange(X.shape[1])
-    rest[:, diagonal, diagonal] += ~hidden
-    return Given(filled, np.asarray(np.linalg.cholesky(rest) * hidden[:, :, None]))
+    filled, given = _expected(X, mean, cov)
+    seen = np.eye(X.shape[1]) * ~hidden[:, :, None]
+    return Given(filled, np.asarray(np.linalg.cholesky(given.rest + seen) * hidden[:, :, None]))
 
 
 def draw_cloud(given: Given, rng: np.random.Generator) -> Array:
@@ -407,30 +413,9 @@ def draw_cloud(given: Given, rng: np.random.Generator) -> Array:
     return given.filled + (given.spread @ noise[:, :, None])[:, :, 0]
 
 
-def _expected(X: Array, mean: Array, cov: Array) -> tuple[Array, Array]:
-    """Return conditional means (T, D) and covariances (T, D, D) of the cells."""
+def _expected(X: Array, mean: Array, cov: Array) -> tuple[Array, Regressions]:
+    """Return conditional means (T, D) of the cells, and the regressions that give them."""
     hidden = np.isnan(X)
-    across = cov * (hidden[:, :, None] & ~hidden[:, None, :])
-    gain = across @ np.linalg.inv(_observed_part(cov, hidden))
+    given = Regressions.of(cov, hidden)
     error = np.where(hidden, 0.0, X - mean)
-    filled = np.where(hidden, mean + (gain @ error[:, :, None])[:, :, 0], X)
-    rest = cov * (hidden[:, :, None] & hidden[:, None, :]) - gain @ np.swapaxes(across, 1, 2)
-    return filled, (rest + np.swapaxes(rest, 1, 2)) / 2
-
-
-def _observed_part(cov: Array, hidden: NDArray[np.bool_]) -> Array:
-    """Return each record's covariance of observed cells, with 1 on the diagonal elsewhere."""
-    seen = ~hidden
-    inner = np.where(seen[:, :, None] & seen[:, None, :], cov, 0.0)
-    diagonal = np.arange(len(cov))
-    inner[:, diagonal, diagonal] += hidden
-    return inner
-
-
-def _log_density(X: Array, mean: Array, cov: Array) -> float:
-    hidden = np.isnan(X)
-    inner = _observed_part(cov, hidden)
-    error = np.where(hidden, 0.0, X - mean)
-    scatter = float(np.einsum("ui,ui->", error, np.linalg.solve(inner, error[:, :, None])[:, :, 0]))
-    log_sizes = float(np.linalg.slogdet(inner)[1].sum())
-    return -0.5 * (scatter + log_sizes + float((~hidden).sum() * np.log(2 * np.pi)))
+    return np.where(hidden, mean + (given.gain @ error[:, :, None])[:, :, 0], X), given

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from outtrees._common.edges import chunks
 from outtrees._common.types import Array
-from outtrees.imputation.model import HiddenModel
+from outtrees.imputation.model import HiddenModel, Regressions
 
 
 class LeafCells(NamedTuple):
@@ -43,7 +42,7 @@ def leaf_cells(
     D = len(model.continuous)
     for rows in chunks(len(new), len(parents) * max(1, D)):
         leaves = new[rows]
-        tables = _regressions(model, hidden[rows][:, model.continuous])
+        tables = Regressions.of(model.edges.cov[: model.n_kinds], hidden[rows][:, model.continuous])
         log_pairs = _log_pairs(model, tables, leaves, parents)  # (K, n, MT)
         log_total = logsumexp(log_pairs, axis=(0, 2))
         log_density[rows] = log_total - np.log(len(parents))
@@ -62,36 +61,7 @@ def leaf_cells(
     return LeafCells(mean, variance, chances, log_density)
 
 
-class _Regressions(NamedTuple):
-    """Hidden cells of each record regressed on its observed ones, for each kind of link."""
-
-    whitener: Array  # (K, n, D, D) B with B Bᵀ = inverse of the observed part of cov, else zero
-    gain: Array  # (K, n, D, D) hidden by observed, else zero
-    rest: Array  # (K, n, D) variances left
-    log_constant: Array  # (K, n)
-
-
-def _regressions(model: HiddenModel, hidden: NDArray[np.bool_]) -> _Regressions:
-    seen = ~hidden
-    both = seen[:, :, None] & seen[:, None, :]
-    cov = model.edges.cov[: model.n_kinds, None]
-    diagonal = np.arange(hidden.shape[1])
-    inner = np.where(both, cov, 0.0)
-    inner[:, :, diagonal, diagonal] += hidden
-    root = np.linalg.cholesky(inner)
-    whitener = np.swapaxes(np.linalg.inv(root), 2, 3) * both
-    across = cov * (hidden[:, :, None] & seen[:, None, :])
-    half = across @ whitener
-    gain = half @ np.swapaxes(whitener, 2, 3)
-    variances = np.diagonal(model.edges.cov[: model.n_kinds], axis1=1, axis2=2)[:, None]
-    rest = (variances - (half**2).sum(axis=3)) * hidden
-    log_constant = -np.log(np.diagonal(root, axis1=2, axis2=3)).sum(axis=2)
-    return _Regressions(
-        whitener, gain, rest, log_constant - 0.5 * seen.sum(axis=1) * np.log(2 * np.pi)
-    )
-
-
-def _log_pairs(model: HiddenModel, tables: _Regressions, leaves: Array, parents: Array) -> Array:
+def _log_pairs(model: HiddenModel, tables: Regressions, leaves: Array, parents: Array) -> Array:
     """Return log weight_k p_k(observed cells of leaf u | parent v), (K, n, m)."""
     result = np.empty((model.n_kinds, len(leaves), len(parents)))
     cells = np.nan_to_num(leaves[:, model.continuous])
@@ -115,7 +85,7 @@ def _log_pairs(model: HiddenModel, tables: _Regressions, leaves: Array, parents:
 
 
 def _moments(
-    model: HiddenModel, tables: _Regressions, cells: Array, parents: Array, weights: Array
+    model: HiddenModel, tables: Regressions, cells: Array, parents: Array, weights: Array
 ) -> tuple[Array, Array]:
     """Return mean and variance of the continuous cells of leaves, mixed over kinds and parents."""
     hidden = np.isnan(cells)
@@ -128,6 +98,7 @@ def _moments(
         turned += np.nan_to_num(cells)[:, None, :] @ np.swapaxes(tables.gain[k], 1, 2)
         mean += np.einsum("uv,uvi->ui", weights[k], turned)
         second += np.einsum("uv,uvi->ui", weights[k], turned**2)
-        second += weights[k].sum(axis=1)[:, None] * tables.rest[k]
+        variance_left = np.diagonal(tables.rest[k], axis1=1, axis2=2)
+        second += weights[k].sum(axis=1)[:, None] * variance_left
     variance = np.where(hidden, np.maximum(second - mean**2, 0.0), 0.0)
     return np.where(hidden, mean, cells), variance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,28 @@ class LinearEdges:
         """Log determinants of the precisions, (K,)."""
         factors = [cholesky(cov, "mutation_cov") for cov in self.cov]
         return np.array([-2.0 * np.log(np.diag(factor)).sum() for factor in factors])
+
+
+class Regressions(NamedTuple):
+    """Hidden cells of records regressed on the observed ones, for each of some covariances."""
+
+    whitener: Array  # (…, n, D, D) B with B Bᵀ = inverse of the observed part of cov, else zero
+    gain: Array  # (…, n, D, D) hidden by observed, else zero
+    rest: Array  # (…, n, D, D) covariance left of hidden cells, else zero
+    log_constant: Array  # (…, n) of the density of the observed cells
+
+    @classmethod
+    def of(cls, cov: Array, hidden: NDArray[np.bool_]) -> Self:
+        """Return the regressions of records (n, D) with these hidden cells; cov is (…, D, D)."""
+        seen, cov = ~hidden, cov[..., None, :, :]
+        both = seen[:, :, None] & seen[:, None, :]
+        root = np.linalg.cholesky(np.where(both, cov, np.eye(hidden.shape[1])))
+        whitener = np.swapaxes(np.linalg.inv(root), -1, -2) * both
+        half = cov * (hidden[:, :, None] & seen[:, None, :]) @ whitener
+        rest = cov * (hidden[:, :, None] & hidden[:, None, :]) - half @ np.swapaxes(half, -1, -2)
+        log_size = np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
+        log_constant = -log_size - 0.5 * seen.sum(axis=1) * np.log(2 * np.pi)
+        return cls(whitener, half @ np.swapaxes(whitener, -1, -2), rest, log_constant)
 
 
 @dataclass(frozen=True)

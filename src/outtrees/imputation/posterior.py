@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,7 +84,9 @@ def hidden_posterior(
     if not np.isnan(fit.observed).any():
         return _certain(fit)
     layout = _Layout(fit)
-    walk = walk_of(fit, draw_parameters=parameters == "drawn")
+    # Along trees, or without if records are independent.
+    kind = CloudWalk if is_cloud(fit.mutation) else TreeWalk
+    walk: TreeWalk | CloudWalk = kind(fit, parameters == "drawn")
     every = max(1, n_chains * n_draws // max(1, n_kept))
     kept: list[Array] = []
     steps = 0
@@ -191,25 +193,6 @@ class CloudState(NamedTuple):
     X: Array  # (T, D)
     mean: Array  # (D,)
     cov: Array  # (D, D)
-
-
-class Walk(Protocol):
-    """What `alternate` needs: a place to begin, a tree, and hidden cells given the tree."""
-
-    def begin(self, rng: np.random.Generator | None) -> Any:
-        """Return a state with cells drawn anywhere; the end of the fit without a generator."""
-
-    def tree(self, state: Any, rng: np.random.Generator) -> Ints:
-        """Return the parents of a tree given the state, (T,)."""
-
-    def cells(self, parents: Ints, state: Any, rng: np.random.Generator) -> tuple[Any, Beliefs]:
-        """Return a new state given the tree, and what is expected of the hidden cells."""
-
-
-def walk_of(fit: HiddenFit, *, draw_parameters: bool) -> Walk:
-    """Return the chain's steps for a fit: along trees, or without if records are independent."""
-    kind = CloudWalk if is_cloud(fit.mutation) else TreeWalk
-    return kind(fit, draw_parameters)
 
 
 class TreeWalk:

@@ -7,7 +7,7 @@ continuous columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -57,12 +57,7 @@ def mixed_mutation(
 ) -> Mutation:
     """Return the product of a Gaussian on continuous and a categorical on the other columns."""
     levels = [list(map(float, range(C))) for C in table.n_levels]
-    known = CategoricalMutation(
-        kind=categorical.kind,
-        prior_strength=categorical.prior_strength,
-        start_correlation=categorical.start_correlation,
-        categories=levels,
-    )
+    known = replace(categorical, categories=levels)
     continuous = [c for c in range(table.cells.shape[1]) if c not in table.categorical]
     if not table.categorical:
         return gaussian

@@ -26,12 +26,6 @@ class Chains(NamedTuple):
     standard_error: Array  # (…) Monte-Carlo error of the mean, see `alternate`
     r_hat: Array  # (…) split R-hat; 1 for a statistic that never changes
     draws: Array | None  # (n_chains, n_draws, …) if kept
-    final_states: list[Any]  # one a chain: to go on from
-
-    @property
-    def max_r_hat(self) -> float:
-        """The largest split R-hat of all statistics: well above 1, the chains disagree."""
-        return float(np.max(self.r_hat, initial=1.0))
 
 
 def alternate(
@@ -100,7 +94,7 @@ def alternate(
     check_count("alternate", "n_chains", n_chains, 1)
     check_count("alternate", "n_draws", n_draws, 2)
     check_count("alternate", "burn_in", burn_in, 0)
-    tallies, kept, final_states = [], [], []
+    tallies, kept = [], []
     for chain, rng in enumerate(as_generator(random_state).spawn(n_chains)):
         state: Any = start_state(rng) if callable(start_state) else start_state
         tally = _Tally(n_draws)
@@ -117,7 +111,6 @@ def alternate(
                 on_draw(chain, step)
         tallies.append(tally)
         kept.append(drawn)
-        final_states.append(state)
     draws = np.array(kept) if keep else None
     means = np.array([tally.mean for tally in tallies])
     mean = means.mean(axis=0)
@@ -125,7 +118,7 @@ def alternate(
     error = _standard_error(batches)
     if n_chains > 1:
         error = np.maximum(error, _standard_error(means))
-    return Chains(mean, error, _split_r_hat(tallies), draws, final_states)
+    return Chains(mean, error, _split_r_hat(tallies), draws)
 
 
 class _Tally:

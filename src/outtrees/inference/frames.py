@@ -329,23 +329,17 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _as_numbers(cells: list[Any], name: str) -> Array:
-    try:
-        return np.array([float(cell) for cell in cells])
-    except (TypeError, ValueError):
-        row, cell = next((r, c) for r, c in enumerate(cells) if not _is_number(c))
-        raise RecordsError(
-            f"column {name!r} must be numbers, dates or categories; got {cell!r} in row {row}. "
-            "Drop the column, or make it a category.",
-            column=name,
-        ) from None
-
-
-def _is_number(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
+    result = np.empty(len(cells))
+    for row, cell in enumerate(cells):
+        try:
+            result[row] = float(cell)
+        except (TypeError, ValueError):
+            raise RecordsError(
+                f"column {name!r} must be numbers, dates or categories; got {cell!r} in row {row}. "
+                "Drop the column, or make it a category.",
+                column=name,
+            ) from None
+    return result
 
 
 def _days(name: str, cells: list[Any], missing: list[bool]) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,27 +10,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 
-from outtrees._common.arguments import check_count, check_option
+from outtrees._common.arguments import check_count
 from outtrees._common.order import record_order
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.errors import ArgumentError, Option
-from outtrees.inference.likelihood import leaf_log_density
+from outtrees.inference.likelihood import leaf_log_density, mean_over_parents
 from outtrees.inference.restarts import fit_mutation, with_known_values
+from outtrees.inference.variational import fit_posterior
 from outtrees.models.base import Mutation
+from outtrees.models.conjugate import Posterior
 
 _FAR_BEHIND = 1.0  # nats for each record
 _FEWEST_FOR_A_RACE = 10  # records of a fold
 # Below this weight a model is left out: its part of every density is lost in rounding of what is
 # usually shown, and keeping (or fitting) it would be for nothing.
 _LEAST_WEIGHT = 1e-3
+_EQUAL = 1e-10  # share of the objective below which a gain of weights ends their search
 
 
 @dataclass(frozen=True)
 class Selection:
     """Several mutations with their held-out log-densities, and the chosen one."""
 
-    best: Any  # its name
     names: list[Any]  # of all mutations, in the order given
     log_densities: Array  # (n_mutations, T), each record's when it was held out; NaN: not tried
 
@@ -38,6 +40,15 @@ class Selection:
     def complete(self) -> NDArray[np.intp]:
         """The mutations that were tried on all folds (all, without a race)."""
         return np.flatnonzero(~np.isnan(self.log_densities).any(axis=1))
+
+    @property
+    def best(self) -> Any:
+        """The name of the mutation with the highest mean.
+
+        One that left a race was seen on the first fold alone, which others may find harder.
+        """
+        tried = self.complete
+        return self.names[int(tried[np.argmax(self.mean[tried])])]
 
     @property
     def mean(self) -> Array:
@@ -61,17 +72,31 @@ class Selection:
         tried = (~np.isnan(self.log_densities)).sum(axis=1)
         return np.asarray(self.standard_deviation / np.sqrt(tried))
 
+    def stacked(self) -> Shares:
+        """Return the weights with which the mutations tried on all folds predict records best."""
+        tried = self.complete
+        weights = np.zeros(len(self.names))
+        weights[tried] = stacking_weights(self.log_densities[tried])
+        kept = np.flatnonzero(weights >= _LEAST_WEIGHT)
+        return Shares(weights, kept, weights[kept] / weights[kept].sum())
+
+
+class Shares(NamedTuple):
+    """How several models are mixed."""
+
+    weights: Array  # (n_models,), of all of them
+    kept: NDArray[np.intp]  # those that weigh enough to be mixed
+    shares: Array  # (n_kept,), their weights, sum 1
+
 
 def select_mutation(
     mutations: Mapping[Any, Any],
     X: ArrayLike,  # (T, D)
     *,
     cv: int = 5,
-    rule: str = "best",
     race: bool = False,
     n_jobs: int | None = None,
     random_state: Any = None,
-    held_out: Callable[..., Array] | None = None,
     **fit_options: Any,
 ) -> Selection:
     """Return the mutation with the highest mean held-out leaf log-density.
@@ -82,15 +107,10 @@ def select_mutation(
 
     Parameters
     ----------
-    mutations : mapping from any name to a mutation, simplest first
-    rule : {"best", "one_standard_error"}
-        The second takes the first mutation whose mean is within one standard error of the best.
+    mutations : mapping from any name to a mutation, or to a posterior of variational Bayes
     race : bool
         Whether mutations that are far behind on the first fold, by more than a nat for each record
         and three standard errors, are tried no further.
-    held_out : callable, optional
-        What fits one of them and scores a fold, for models that are no mutations: takes the model,
-        the records, the rows held out, a seed and the options of a fit.
 
     Examples
     --------
@@ -100,7 +120,6 @@ def select_mutation(
     >>> select_mutation(mutations, X, random_state=0).best
     'zero'
     """
-    check_option("select_mutation", "rule", rule, ("best", "one_standard_error"))
     check_count("select_mutation", "cv", cv, 2)
     records = np.asarray(X, dtype=np.float64)
     T = len(records)
@@ -122,18 +141,15 @@ def select_mutation(
     folds = np.array_split(record_order(records)[rng.permutation(T)], cv)
     seed = int(rng.integers(2**31))
     names = list(mutations)
-    known = [
-        with_known_values(model, records) if isinstance(model, Mutation) else model
-        for model in mutations.values()
-    ]
-    score = _held_out if held_out is None else held_out
+    known = [with_known_values(model, records) for model in mutations.values()]
     log_densities = np.full((len(names), T), np.nan)
 
     def run(jobs: list[tuple[int, int]]) -> None:
         from joblib import Parallel, delayed  # slow to load
 
         scored = Parallel(n_jobs=n_jobs)(
-            delayed(score)(known[k], records, folds[fold], seed, fit_options) for k, fold in jobs
+            delayed(_held_out)(known[k], records, folds[fold], seed, fit_options)
+            for k, fold in jobs
         )
         for (k, fold), values in zip(jobs, scored, strict=True):
             log_densities[k, folds[fold]] = values
@@ -144,14 +160,7 @@ def select_mutation(
         run([(k, 0) for k in running])
         running = _not_far_behind(log_densities[:, folds[0]])
     run([(k, fold) for k in running for fold in range(1 if race else 0, cv)])
-    selection = Selection(names[0], names, log_densities)
-    # One that left the race was seen on the first fold alone, which others may find harder.
-    tried = selection.complete if race else np.arange(len(names))
-    chosen = int(tried[np.argmax(selection.mean[tried])])
-    if rule == "one_standard_error":
-        enough = selection.mean[chosen] - selection.standard_error[chosen]
-        chosen = int(tried[selection.mean[tried] >= enough][0])
-    return Selection(names[chosen], names, log_densities)
+    return Selection(names, log_densities)
 
 
 def _not_far_behind(log_densities: Array) -> list[int]:
@@ -167,7 +176,7 @@ def _not_far_behind(log_densities: Array) -> list[int]:
 
 
 def _held_out(
-    mutation: Mutation,
+    model: Mutation | Posterior,
     X: Array,  # (T, D)
     held_out: NDArray[np.intp],  # rows
     seed: int,
@@ -175,38 +184,17 @@ def _held_out(
 ) -> Array:
     """Return the log-densities of the held-out records given a fit to the others."""
     rest = np.delete(X, held_out, axis=0)
-    fit = fit_mutation(mutation, rest, random_state=seed, **fit_options)
+    if isinstance(model, Posterior):
+        posterior = fit_posterior(model, rest, random_state=seed, **fit_options).posterior
+        return mean_over_parents(posterior.log_predictive, rest, X[held_out])
+    fit = fit_mutation(model, rest, random_state=seed, **fit_options)
     return leaf_log_density(fit.mutation, rest, X[held_out])
 
 
 # Stacking: the weights of a mixture of models that predict held-out records best ----------------
 
 
-class Shares(NamedTuple):
-    """How several models are mixed."""
-
-    weights: Array  # (n_models,), of all of them
-    kept: NDArray[np.intp]  # those that are mixed
-    shares: Array  # (n_kept,), their weights, sum 1
-
-
-def stacking_shares(
-    log_densities: Array,  # (n_models, T), of each record when it was held out
-) -> Shares:
-    """Return the weights of all models, and the shares of those that weigh enough to be mixed.
-
-    Examples
-    --------
-    >>> found = stacking_shares(np.log([[0.5, 0.5], [0.1, 0.1], [0.2, 0.9]]))
-    >>> found.kept, found.weights[1] < 1e-3
-    (array([0, 2]), np.True_)
-    """
-    weights = stacking_weights(log_densities)
-    kept = np.flatnonzero(weights >= _LEAST_WEIGHT)
-    return Shares(weights, kept, weights[kept] / weights[kept].sum())
-
-
-def stacking_weights(log_densities: Array, tol: float = 1e-10) -> Array:
+def stacking_weights(log_densities: Array) -> Array:
     """Return the weights w ≥ 0, Σ w = 1, that maximise Σ_t log Σ_c w_c exp(log_densities[c, t]).
 
     By EM from equal weights; the objective is concave, so the limit is the maximum (stacking of
@@ -217,7 +205,7 @@ def stacking_weights(log_densities: Array, tol: float = 1e-10) -> Array:
     for _ in range(10_000):
         joint = log_densities + log_w[:, None]
         value = float(logsumexp(joint, axis=0).mean())
-        if value - last <= tol * max(1.0, abs(value)):
+        if value - last <= _EQUAL * max(1.0, abs(value)):
             break
         last = value
         with np.errstate(divide="ignore"):  # a weight may reach zero: log 0 = −inf is meant

@@ -39,7 +39,7 @@ CLASSES: dict[str, str] = {
     # Labels
     "CandidateLabelModel": "outtrees.labels.model",
     "Choice": "outtrees.labels.choice",
-    "LabelAverage": "outtrees.labels.averaging",
+    "LabelAverage": "outtrees.labels.posterior",
     "LabelModel": "outtrees.labels.model",
     "PCA": "sklearn.decomposition",
     "OutTreeClassifier": "outtrees.labels.classifier",

@@ -1,11 +1,16 @@
 """Labels on unknown trees: their posterior, their most likely setting, and their settings."""
 
-from outtrees.labels.averaging import LabelAverage, average_labels
 from outtrees.labels.choice import Choice, choose_settings
 from outtrees.labels.climbing import Climb, climb_labels
 from outtrees.labels.importance import WeighedLabels, weigh_trees
 from outtrees.labels.model import LabelModel, evidence, smoothed_marginal
-from outtrees.labels.posterior import LabelPosterior, average_edges, label_posterior
+from outtrees.labels.posterior import (
+    LabelAverage,
+    LabelPosterior,
+    average_edges,
+    average_labels,
+    label_posterior,
+)
 
 __all__ = [
     "Choice",

@@ -14,13 +14,9 @@ from outtrees._common.edges import EdgeList
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.labels.importance import WeighedLabels, weigh_trees
-from outtrees.labels.model import LabelModel, Labels
+from outtrees.labels.model import FOUNDERS, OF_ALL, OF_CLASS, PLAIN, LabelModel, Labels
 from outtrees.labels.refitting import AttributeMutations
 
-# What a label that is drawn afresh says of the attributes of its record: nothing (they come from
-# the parent in any case); they are drawn afresh too, as records of its class have them; or as all
-# records have them. Or no label changes, and every tree begins with a known one.
-PLAIN, OF_CLASS, OF_ALL, FOUNDERS = 0, 1, 2, 3
 # Settings that are tried where all four forms are: stickiness, sharpness over the usual one.
 # They are those that did well on sets of many kinds (docs/labels.md): classes that are clouds want
 # blunt trees, classes that wind want sharp ones whose labels seldom change.
@@ -212,7 +208,7 @@ def choose_settings(
     for setting in settings:
         held_out, wrong, effective = np.zeros(1 + min(_PARTS, n_trees)), 0, np.inf
         for fold, left, knowing in hidden:
-            own = with_setting(knowing, *setting)
+            own = knowing.with_setting(*setting)
             weighed = weigh_trees(own, left, n_trees, rng, seen=fold)
             chances = weighed.marginals[fold]
             held_out += _held_out(weighed, labels[fold], len(held_out) - 1)
@@ -223,7 +219,7 @@ def choose_settings(
         rows.append((*setting, held_out[0], wrong / len(seen), effective, score))
         without.append(others)
     table = np.array(rows, dtype=np.float64).T
-    best = with_setting(model, *table[:3, int(table[-1].argmax())])
+    best = model.with_setting(*table[:3, int(table[-1].argmax())])
     return replace(Choice(best, *table), scores_without=np.array(without))
 
 
@@ -356,16 +352,3 @@ def settled_model(
     )
     best = choice.best
     return model.with_options(stickiness=best.stickiness, sharpness=best.sharpness), choice
-
-
-def with_setting(
-    model: LabelModel, stickiness: float, sharpness: float, fresh: float
-) -> LabelModel:
-    """Return the model with this setting, its `log_fresh` as the form `fresh` has it."""
-    if fresh == FOUNDERS:
-        options = {"stickiness": float(stickiness), "sharpness": float(sharpness)}
-        return model.founded().with_options(**options)
-    log_fresh = {PLAIN: None, OF_CLASS: model.log_fresh, OF_ALL: model.log_common}[int(fresh)]
-    return model.with_options(
-        stickiness=float(stickiness), sharpness=float(sharpness), log_fresh=log_fresh
-    )

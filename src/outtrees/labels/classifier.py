@@ -41,15 +41,19 @@ from outtrees.inference.validation import (
     check_records,
     warn_of_degenerate_records,
 )
-from outtrees.labels.averaging import FEWEST_DRAWS, LabelAverage, average_labels
-from outtrees.labels.choice import FOUNDERS, OF_ALL, OF_CLASS, PLAIN, neighbourhoods, settled_model
+from outtrees.labels.choice import neighbourhoods, settled_model
 from outtrees.labels.model import (
+    FOUNDERS,
+    OF_ALL,
+    OF_CLASS,
+    PLAIN,
     CandidateLabelModel,
     LabelModel,
     Labels,
     leaf_label_distributions,
     smoothed_marginal,
 )
+from outtrees.labels.posterior import FEWEST_DRAWS, LabelAverage, average_labels
 from outtrees.labels.refitting import (
     AttributeMutations,
     climb_and_refit,
@@ -540,7 +544,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
             mutations.kept, X, listed, sharpness=some.sharpness, random_state=0
         )
         settings = some.stickiness, some.sharpness
-        model = mutations.candidate_model(X, listed.edges, marginal, *settings)
+        model = mutations.model(X, marginal, *settings, listed.edges)
         return mutations, model.with_options(log_common=model.log_fresh)
 
     def _form(self) -> int:

@@ -18,7 +18,6 @@ from outtrees.labels.importance import weigh_trees
 from outtrees.labels.model import LabelModel, Labels
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.elimination import Elimination, _derivatives, _swap
-from outtrees.trees.weights import Ints
 
 # A rise of log Z below this share of its size is rounding.
 _ROUNDING = 1e-12
@@ -239,8 +238,6 @@ def _sweep(flips: Flips, rows: Labels, n_classes: int) -> int:
                 flips.flip(t, label, trees)
                 n_flips += 1
                 break
-    if n_flips:
-        flips.rebuild()  # what was left out of the updates adds up
     return n_flips
 
 
@@ -252,17 +249,6 @@ class Change(NamedTuple):
 
     log_ratio: float  # log Z(y') − log Z(y), but for what was left out
     left_out: float  # how much edges that were left out may add to it or take off, to first order
-
-
-class _Update(NamedTuple):
-    log_ratio: float
-    left_out: float
-    rows: Ints  # (k,) of the Laplacian that change, t last
-    children: Array  # (k − 1,) changes of β[u, t], u in rows
-    columns: Ints  # (p,) parents of t whose weight changes
-    parents: Array  # (p,) changes of β[t, v], v in columns
-    root: float  # change of ρ[t]
-    core: Array  # (k, k)
 
 
 class Flips:
@@ -291,23 +277,20 @@ class Flips:
         self._tolerance = tolerance
         self._layers, self._origins = model.log_layers, model.log_origins
         self._log_roots, self._log_marginal = model.log_roots, model.log_marginal
-        self.rebuild()
+        self._read(model.trees(self.labels))
 
-    def rebuild(self) -> None:
-        """Compute everything afresh from the labels. O(T³)."""
-        self.trees: OutTreeDistribution = self._model.trees(self.labels)
-        elimination = self.trees._engine.elimination
-        self.in_range = isinstance(elimination, Elimination)
+    def _read(self, trees: OutTreeDistribution) -> None:
+        """Take what changes are judged by from the trees of the labels. O(T³)."""
+        self.trees = trees
+        e: Any = trees._engine.elimination  # type: ignore[attr-defined]  # of all pairs
+        self.in_range = isinstance(e, Elimination)
         if self.in_range:
-            self._read(elimination)
-
-    def _read(self, e: Elimination) -> None:
-        self._log_scale = e.log_scale
-        self._root_scale = e.log_scale + e.root_shift
-        self._slope = _derivatives(e)  # (T, T) [child, parent], of scaled weights
-        _swap(self._slope, e.order)
-        self._root_slope = (e.x / e.rho_0)[e.order]
-        self._beta = np.exp(self.trees.log_beta - self._log_scale[:, None])
+            self._log_scale = e.log_scale
+            self._root_scale = e.log_scale + e.root_shift
+            self._slope = _derivatives(e)  # (T, T) [child, parent], of scaled weights
+            _swap(self._slope, e.order)
+            self._root_slope = (e.x / e.rho_0)[e.order]
+            self._beta = np.exp(trees.log_beta - self._log_scale[:, None])
 
     def changed(self, t: int, label: int) -> OutTreeDistribution:
         """Return the trees if t had this label: the slow way to judge it."""
@@ -332,44 +315,11 @@ class Flips:
         return found
 
     def flip(self, t: int, label: int, trees: OutTreeDistribution) -> None:
-        """Change the label for good; `trees` are those of the changed labels. O(T² k)."""
-        if not self.in_range:
-            self.labels[t] = label
-            self.trees = trees
-            return
-        update = self._update(t, label, _SCALES[-1] * self._tolerance)
-        rows, columns, slope = update.rows, update.columns, self._slope
-        # D G in all columns; then Sherman, Morrison and Woodbury on differences inside columns.
-        across = np.empty((len(rows), len(slope)))
-        across[:-1] = update.children[:, None] * (slope[:, t] - slope[:, rows[:-1]].T)
-        across[-1] = slope[:, columns] @ update.parents - slope[:, t] * update.parents.sum()
-        across[-1] += update.root * self._root_slope
-        passed = np.linalg.solve(update.core, across)  # (k, T)
-        self._root_slope = self._root_slope - self._root_slope[rows] @ passed
-        self._slope = slope - passed.T @ slope[rows]
-        self._slope -= np.diag(self._slope)[:, None].copy()
-        self._beta[:, t], self._beta[t] = self._column(t, label), self._row(t, label)
+        """Change the label for good; `trees` are those of the changed labels."""
         self.labels[t] = label
-        self.trees = trees
+        self._read(trees)
 
     # Inside -----------------------------------------------------------------------------------
-
-    def _update(self, t: int, label: int, tolerance: float) -> _Update:
-        slope = self._slope
-        children, parents, root = self._changes(t, label)
-        some, lost_children = _largest(np.abs(children) * slope[:, t], tolerance)
-        columns, lost_parents = _largest(np.abs(parents) * slope[t], tolerance)
-        left_out = lost_children + lost_parents
-        rows = np.append(some, t)
-        children, parents = children[some], parents[columns]
-        own = slope[np.ix_(rows, rows)]  # (k, k)
-        core = np.eye(len(rows))
-        core[:-1] += children[:, None] * (own[:, -1] - own[:, :-1].T)
-        core[-1] += slope[np.ix_(rows, columns)] @ parents - own[:, -1] * parents.sum()
-        core[-1] += root * self._root_slope[rows]
-        sign, log_ratio = np.linalg.slogdet(core)
-        found = float(log_ratio) if sign > 0 else -np.inf
-        return _Update(found, left_out, rows, children, columns, parents, root, core)
 
     def _changes(self, t: int, label: int) -> tuple[Array, Array, float]:
         """Return the changes of column t and of row t of β, and of t's weight as a root."""
@@ -383,7 +333,7 @@ class Flips:
         if self._origins is not None:
             begun = self._origins[np.arange(len(self.labels)), self.labels]
         logs = self._model.log_pairs(self._layers[:, :, t], self.labels, np.intp(label), begun)
-        column = np.exp(logs - self._log_scale)
+        column = np.asarray(np.exp(logs - self._log_scale))
         column[t] = 0.0
         return column
 
@@ -399,11 +349,3 @@ class Flips:
         """Scaled weight of t as the root, if it has this label."""
         log_weight = self._log_roots[t] + self._log_marginal[label] - self._root_scale[t]
         return float(np.exp(log_weight))
-
-
-def _largest(effects: Array, tolerance: float) -> tuple[Ints, float]:
-    """Return which effects are not zero but for a sum of `tolerance`, and the sum left out."""
-    order = np.argsort(effects)
-    total = np.cumsum(effects[order])
-    n_out = int(np.searchsorted(total, tolerance, side="right"))
-    return order[n_out:], float(total[n_out - 1]) if n_out else 0.0

@@ -59,7 +59,7 @@ def _log_det(matrix):
 
 @compiled
 def judge(slope, root_slope, children, parents, root, t, tolerance):
-    """Return log Z(y') − log Z(y) and what was left out: `Flips._update` without its arrays."""
+    """Return log Z(y') − log Z(y) and what was left out: log det(I + D G[:, J])."""
     T = len(slope)
     effects = np.empty(T)
     for u in range(T):

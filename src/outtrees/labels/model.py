@@ -24,6 +24,10 @@ from outtrees.trees.sparse.fronts import Plan
 from outtrees.trees.weights import Ints
 
 Labels = Ints  # (T,) class indices
+# What a label that is drawn afresh says of the attributes of its record: nothing (they come from
+# the parent in any case); they are drawn afresh too, as records of its class have them; or as all
+# records have them. Or no label changes, and every tree begins with a known one.
+PLAIN, OF_CLASS, OF_ALL, FOUNDERS = 0, 1, 2, 3
 _NEVER = -1e9  # the log-weight of what is not impossible but never happens
 
 
@@ -125,6 +129,14 @@ class LabelModel:
     def with_options(self, **options: Any) -> Self:
         """Return the model with other stickiness, sharpness, …"""
         return replace(self, **options)
+
+    def with_setting(self, stickiness: float, sharpness: float, form: float) -> Self:
+        """Return the model with these, and a label drawn afresh as PLAIN, … or FOUNDERS has it."""
+        options = {"stickiness": float(stickiness), "sharpness": float(sharpness)}
+        if form == FOUNDERS:
+            return self.founded().with_options(**options)
+        log_fresh = {PLAIN: None, OF_CLASS: self.log_fresh, OF_ALL: self.log_common}[int(form)]
+        return self.with_options(log_fresh=log_fresh, **options)
 
     def founded(self) -> Self:
         """Return the model in which every record descends from a founder and has its label.

@@ -32,7 +32,7 @@ class AttributeMutations(NamedTuple):
     def knowing(self, labels: Labels, n_classes: int) -> AttributeMutations:
         """Return the mutations with classes as these labels, −1 where unknown, tell them."""
         seen = np.asarray(labels) >= 0
-        return self._replace(classes=one_hot(labels, n_classes) * seen[:, None])
+        return self._replace(classes=np.eye(n_classes)[labels] * seen[:, None])
 
     def common(self, n_records: int, n_classes: int) -> AttributeMutations:
         """Return the mutations with classes that are all alike."""
@@ -63,58 +63,42 @@ class AttributeMutations(NamedTuple):
         marginal: Array,  # (C,)
         stickiness: float,
         sharpness: float,
+        edges: EdgeList | None = None,  # listed pairs, for one mutation; None: all
     ) -> LabelModel:
         """Return the label model of these records."""
-        return LabelModel(
-            self.layers(X, X),
-            self.kept.log_root(X),
-            marginal,
-            stickiness,
-            sharpness,
-            log_fresh=self.fresh(X, X),
-        )
-
-    def candidate_model(
-        self,
-        X: Array,  # (T, D)
-        edges: EdgeList,
-        marginal: Array,  # (C,)
-        stickiness: float,
-        sharpness: float,
-    ) -> CandidateLabelModel:
-        """Return the label model of these records with listed pairs, and one mutation."""
+        of_records = (self.kept.log_root(X), marginal, stickiness, sharpness, self.fresh(X, X))
+        if edges is None:
+            return LabelModel(self.layers(X, X), *of_records)
         layer = self.kept.log_beta_edges(X, edges.child, edges.parent)
         order = np.lexsort((edges.parent, edges.child))
-        return CandidateLabelModel(
-            layer[None, order],
-            self.kept.log_root(X),
-            marginal,
-            stickiness,
-            sharpness,
-            log_fresh=self.fresh(X, X),
-            child=edges.child[order],
-            parent=edges.parent[order],
-        )
+        child, parent = edges.child[order], edges.parent[order]
+        return CandidateLabelModel(layer[None, order], *of_records, child=child, parent=parent)
 
     def refit(
         self,
         X: Array,  # (T, D)
-        edge_marginals: Array,  # (T, T)
-        root_marginals: Array,  # (T,)
-        same: Array,  # (T, T) P(u and v have the same label)
+        trees: OutTreeDistribution,
+        distributions: Array,  # (T, C) of the labels
         joint: bool,
+        model: LabelModel | None = None,  # which gave the trees; needed where attributes are fresh
     ) -> AttributeMutations:
         """Return the mutations after one M-step, each weighed by the edges that it explains."""
+        W, roots = trees.edge_marginals, trees.root_marginals
+        # P(both have the same label), labels of different records taken one by one. Rounding may
+        # leave a probability a hair above 1.
+        same = np.minimum(distributions @ distributions.T, 1.0)
+        if model is not None and model.log_origins is not None:
+            # Of the edges between equal labels, those that were kept and not drawn afresh.
+            begun = model.log_origins[np.arange(len(X)), distributions.argmax(axis=1)][:, None]
+            kept = model.log_stickiness + model.log_layers[0]
+            same = same * np.exp(kept - np.logaddexp(kept, begun))
         if self.classes is not None:
-            return self._replace(kept=self.kept.refit(X, edge_marginals * same, root_marginals))
+            return self._replace(kept=self.kept.refit(X, W * same, roots))
         if not joint:
-            return AttributeMutations(self.kept.refit(X, edge_marginals, root_marginals))
-        # Rounding may leave a probability a hair outside [0, 1].
-        differ = np.maximum(1.0 - same, 0.0)
+            return AttributeMutations(self.kept.refit(X, W, roots))
         changed = self.kept if self.changed is None else self.changed
         return AttributeMutations(
-            self.kept.refit(X, edge_marginals * same, root_marginals),
-            changed.refit(X, edge_marginals * differ, root_marginals),
+            self.kept.refit(X, W * same, roots), changed.refit(X, W * (1.0 - same), roots)
         )
 
 
@@ -149,46 +133,6 @@ def fit_window(
     return replace(start, mutation_cov=np.diag(variances))
 
 
-def same_label(distributions: Array) -> Array:
-    """Return Σ_c P(y_u = c) P(y_v = c), (T, T): labels of different records taken one by one.
-
-    Examples
-    --------
-    >>> same_label(np.array([[1.0, 0.0], [0.5, 0.5]])).tolist()
-    [[1.0, 0.5], [0.5, 0.5]]
-    """
-    return np.asarray(np.minimum(distributions @ distributions.T, 1.0))
-
-
-def one_hot(labels: Labels, n_classes: int) -> Array:
-    """Return (T, C) with a one at each record's label.
-
-    Examples
-    --------
-    >>> one_hot(np.array([1, 0]), 2).tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
-    """
-    return np.eye(n_classes)[labels]
-
-
-def refitted(
-    mutations: AttributeMutations,
-    X: Array,  # (T, D)
-    trees: OutTreeDistribution,
-    distributions: Array,  # (T, C) of the labels
-    joint: bool,
-    model: LabelModel | None = None,  # which gave the trees; needed where attributes are fresh
-) -> AttributeMutations:
-    """Return the mutations refitted to the trees' edge marginals."""
-    same = same_label(distributions)
-    if model is not None and model.log_origins is not None:
-        # Of the edges between equal labels, those that were kept and not drawn afresh.
-        begun = model.log_origins[np.arange(len(X)), distributions.argmax(axis=1)][:, None]
-        kept = model.log_stickiness + model.log_layers[0]
-        same = same * np.exp(kept - np.logaddexp(kept, begun))
-    return mutations.refit(X, trees.edge_marginals, trees.root_marginals, same, joint)
-
-
 def refit_by_labels(
     mutations: AttributeMutations,
     model: LabelModel,
@@ -203,7 +147,7 @@ def refit_by_labels(
     distributions = weigh_trees(model, known, _WEIGHED_TREES, seed).marginals
     for _ in range(_JOINT_ROUNDS):
         trees = model.trees(np.where(known >= 0, known, distributions.argmax(axis=1)))
-        mutations = refitted(mutations, X, trees, distributions, joint=True)
+        mutations = mutations.refit(X, trees, distributions, joint=True)
         model = mutations.model(X, model.marginal, model.stickiness, model.sharpness)
         distributions = label_posterior(model, known, 1, 20, 5, seed).distributions
     return mutations, model
@@ -230,9 +174,9 @@ def climb_and_refit(
         return next(own for version, own in versions if version is model)
 
     def refit_model(current: LabelModel, trees: OutTreeDistribution, labels: Labels) -> LabelModel:
-        distributions = one_hot(labels, current.n_classes)
+        distributions = np.eye(current.n_classes)[labels]
         joint = mutations.changed is not None
-        new = refitted(of(current), X, trees, distributions, joint, current)
+        new = of(current).refit(X, trees, distributions, joint, current)
         moved = new.model(X, current.marginal, current.stickiness, current.sharpness)
         versions.append((moved, new))
         return moved
