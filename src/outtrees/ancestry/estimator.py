@@ -49,6 +49,7 @@ from outtrees.ancestry.integration import (
 )
 from outtrees.ancestry.model_choice import (
     check_dated,
+    check_samples,
     check_waits,
     date_options,
     model_sentence,
@@ -130,6 +131,10 @@ class Ancestry(BaseEstimator):
         Substitutions a site and unit of time.
     sampled : float, optional
         The share of cases that were sampled, above 0 and at most 1.
+    host : str, optional
+        A column that says whose sample each row is, where several are of one host, with
+        `transmission`. Records are then the hosts: parents, dates of infection and all other
+        results are theirs, and other arguments name them. See docs/outbreaks.md.
     date_uncertainty : float
         Dates are known to within ± this.
     until : str, optional
@@ -249,6 +254,7 @@ class Ancestry(BaseEstimator):
         "delay_sd": [Interval(Real, 0, None, closed="neither"), None],
         "substitution_rate": [Interval(Real, 0, None, closed="neither"), None],
         "sampled": [Interval(Real, 0, 1, closed="right"), None],
+        "host": [str, None],
         "date_uncertainty": [Interval(Real, 0, None, closed="left")],
         "until": [str, None],
         "censored": [str, None],
@@ -292,6 +298,7 @@ class Ancestry(BaseEstimator):
         delay_sd: float | None = None,
         substitution_rate: float | None = None,
         sampled: float | None = None,
+        host: str | None = None,
         date_uncertainty: float = 0.0,
         until: str | None = None,
         censored: str | None = None,
@@ -332,6 +339,7 @@ class Ancestry(BaseEstimator):
         self.delay_sd = delay_sd
         self.substitution_rate = substitution_rate
         self.sampled = sampled
+        self.host = host
         self.date_uncertainty = date_uncertainty
         self.until = until
         self.censored = censored
@@ -366,6 +374,7 @@ class Ancestry(BaseEstimator):
         log_weights: ArrayLike | str | os.PathLike[str] | None = None,
         contacts: Any = None,
         stays: Any = None,
+        variants: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn how columns change and sum over all trees.
@@ -392,6 +401,9 @@ class Ancestry(BaseEstimator):
             Where records were: columns record, place, from and until. Pairs that were at one place
             together before the child's date, and those where the child came after the parent had
             left, count as two types of contact.
+        variants : path, data frame or mapping, optional
+            How frequent bases are within samples, with `transmission`: a VCF with AF or AD of each
+            sample, or columns sample, position (from 1), base and frequency.
         checkpoint : path, optional
             A file that keeps the end of each climb of the fit. If it is there
             already, from a fit of the same table with the same settings that was interrupted, the
@@ -426,8 +438,9 @@ class Ancestry(BaseEstimator):
                 stacklevel=3,
             )
         check_waits(self)
-        self.table_ = self._read(table, sequences, unsequenced)
+        self.table_ = self._read(table, sequences, unsequenced, variants)
         check_dated(self.table_, vars(self))
+        check_samples(self)
         plan = table_plan(self.table_, self.candidates, self.n_candidates)
         plan.check()
         columns = self._columns(distances, log_weights)
@@ -557,6 +570,7 @@ class Ancestry(BaseEstimator):
                 self.edges_,
                 self._roots,
                 self._is_whole(self.readings_[0].lineage),
+                inputs.sample_dates(self),
             )
         return kept
 

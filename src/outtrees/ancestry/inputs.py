@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from outtrees.ancestry import learning
-from outtrees.ancestry.columns import ModelColumn, matrix_column, model_columns
+from outtrees.ancestry.columns import ModelColumn, date_cells, matrix_column, model_columns
 from outtrees.ancestry.constraints import forbidden_pairs, known_parents, row_of
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.model_choice import date_options, most_links, transmission_options
@@ -19,13 +19,19 @@ from outtrees.errors import Option, RecordsError
 from outtrees.models.columns import Lineage
 from outtrees.records import Records, read_records
 from outtrees.records.evidence import as_evidence
+from outtrees.records.samples import VariantList, by_host, read_variants, with_variants
 
 if TYPE_CHECKING:
     from outtrees.ancestry.estimator import Ancestry
 
 
-def read_table(self: Ancestry, table: Any, sequences: Any, unsequenced: str) -> Records:
+def read_table(
+    self: Ancestry, table: Any, sequences: Any, unsequenced: str, variants: Any = None
+) -> Records:
     """Return the records of a table."""
+    host = getattr(self, "host", None)  # models of earlier versions lack it
+    if variants is not None and not isinstance(variants, VariantList):
+        variants = read_variants(variants)
     if isinstance(table, Records):
         if sequences is not None:
             raise RecordsError("these records are read already; join sequences when reading")
@@ -34,16 +40,31 @@ def read_table(self: Ancestry, table: Any, sequences: Any, unsequenced: str) -> 
                 "identities of these records differ only within groups; fit each group on its "
                 "own with fit_populations"
             )
-        return as_evidence(table, (self.until, self.censored))
+        if table.samples is None:
+            table = by_host(table, host)
+        return as_evidence(with_variants(table, variants), (self.until, self.censored))
     kinds = dict(self.kinds or {})
     if self.until is not None:
         kinds.setdefault(self.until, "date")
     if self.censored is not None:
         kinds.setdefault(self.censored, "categorical")
+    if host is not None:
+        kinds.setdefault(host, "categorical")
     records = read_records(
         table, id=self.id, kinds=kinds, sequences=sequences, unsequenced=unsequenced
     )
+    records = with_variants(by_host(records, host), variants)
     return as_evidence(records, (self.until, self.censored))
+
+
+def sample_dates(self: Ancestry) -> Any:
+    """Return the dates of all samples of the hosts (M, 4), None if each host is its one sample."""
+    samples = self.table_.samples
+    if samples is None:
+        return None
+    dates = [column for column in self.table_.columns if column.kind == "date"]
+    column = samples.table.column(dates[0].name)
+    return date_cells(samples.table, column, date_options(self))
 
 
 def table_columns(self: Ancestry, distances: Any, log_weights: Any) -> list[ModelColumn]:
@@ -90,7 +111,7 @@ def kind_of_roots(self: Ancestry) -> Roots:
 
 
 def kept_columns(self: Ancestry, names: Sequence[str]) -> Sequence[str]:
-    """Return the columns that are not to be left out."""
+    """Return the columns that are not to be left out; with several samples, the sequences."""
     for name in self.keep or ():
         if name not in names:
             raise RecordsError(
@@ -99,7 +120,10 @@ def kept_columns(self: Ancestry, names: Sequence[str]) -> Sequence[str]:
                 "Correct the name.",
                 column=name,
             )
-    return tuple(self.keep or ())
+    kept = list(self.keep or ())
+    if self.table_.samples is not None:
+        kept += [c.name for c in self.table_.columns if c.kind == "sequence" and c.name in names]
+    return tuple(dict.fromkeys(kept))
 
 
 def learned(
