@@ -143,7 +143,10 @@ class Ancestry(BaseEstimator):
     censored : str, optional
         A yes/no column: yes where a record's own date lies after the last look.
     clock : bool
-        Whether places wander the further the more time passed.
+        Whether numbers, places and sequences change the more the more time passed between parent
+        and child, at learned rates: (links + rate · time) times the variance, or the
+        substitutions, of one link. Numbers then wander too instead of reverting to a mean. The
+        transmission model has a clock of its own for sequences.
     group_spread : bool
         Whether each group has its own spread of places, held near what all have in common. Needs
         columns of groups and of places.

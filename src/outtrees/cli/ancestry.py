@@ -230,7 +230,9 @@ _changes = together(
         "A column that takes part even if it adds too little to distinguish parents from others.",
     ),
     click.option(
-        "--clock", is_flag=True, help="Numbers and places change more the more time has passed."
+        "--clock",
+        is_flag=True,
+        help="Numbers, places and sequences change the more the more time has passed.",
     ),
     click.option(
         "--group-spread", is_flag=True, help="Estimate the spread of places for each group."
