@@ -5,6 +5,7 @@
     python benchmarks/outbreaks_published.py simulated 20
     python benchmarks/outbreaks_published.py back 200       # simulated, and how often promises hold
     python benchmarks/outbreaks_published.py inherited 32   # a child has all that its parent gained
+    python benchmarks/outbreaks_published.py within 40      # several samples of a host, variants
     python benchmarks/outbreaks_published.py large 1000     # many introductions, times given
     python benchmarks/outbreaks_published.py shared 200     # one infection date a person, 4 people
 
@@ -37,6 +38,7 @@ from scipy.stats import gamma
 from outtrees import Ancestry
 from outtrees.ancestry.outbreak import MIXED
 from outtrees.datasets import make_sampled_outbreak
+from outtrees.datasets.outbreak import SampledOutbreak
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/ancestry/outbreaks_juniper"
 HALVES = {
@@ -110,14 +112,18 @@ def masked(outbreak: Outbreak, share: float, seed: int = 0) -> Outbreak:
 
 def simulated(seed: int, n: int = 50, **options: float) -> Outbreak:
     """Return the first n samples of an outbreak, by default R = 2 and times of GIVEN."""
-    made = make_sampled_outbreak(n, random_state=seed, **options)
+    return with_truth(make_sampled_outbreak(n, random_state=seed, **options))
+
+
+def with_truth(made: SampledOutbreak) -> Outbreak:
+    """Return a simulated outbreak with its truth in rows of the table."""
     above = {child: parent for child, parent in made.infectors.items() if parent}
     names = made.table["sample"]
     infected = np.array([made.infected[name] for name in names])
     return Outbreak(made.table, made.sequences, *_truth(names, above), infected)
 
 
-def from_priors(seed: int, n: int) -> tuple[dict[str, float], Outbreak]:
+def from_priors(seed: int, n: int, **more: float) -> tuple[dict[str, float], SampledOutbreak]:
     """Return parameters as the model expects them, and n samples of an outbreak that has them.
 
     Parameters are drawn together with an outbreak, until one has enough samples: an outbreak that
@@ -127,7 +133,8 @@ def from_priors(seed: int, n: int) -> tuple[dict[str, float], Outbreak]:
     while True:
         true = _drawn_parameters(rng)
         try:
-            return true, simulated(int(rng.integers(2**31)), n, tries=1, **true)
+            state = int(rng.integers(2**31))
+            return true, make_sampled_outbreak(n, tries=1, random_state=state, **true, **more)
         except (ValueError, OverflowError):  # it died out, or lasted thousands of years
             continue
 
@@ -346,7 +353,8 @@ def back(number: int, inherited: bool = False) -> None:
         if inherited:
             outbreak = simulated(10_000 + seed, 20, **true)
         else:
-            true, outbreak = from_priors(seed, 20)
+            true, made = from_priors(seed, 20)
+            outbreak = with_truth(made)
         run, share = ("given", "learned")[seed % 2], true["sampled"]
         options = {k: true[k] for k in GIVEN} if run == "given" else RUNS[run]
         model, support = fitted(outbreak, options)
@@ -391,6 +399,65 @@ def back(number: int, inherited: bool = False) -> None:
         print(f"| {key} | {inside:.0f} of {n:.0f} ({inside / n:.2f}) |")
 
 
+def within(number: int) -> None:
+    """Print what several samples of a host, and variants within samples, add.
+
+    Outbreaks of 20 hosts with parameters from the priors, times given; each host has one more
+    sample on average, and three of its sites become variable. All of the truth is nearest sampled
+    ancestors (or none); ± is the error that follows from how much outbreaks differ.
+    """
+    totals: dict[str, np.ndarray] = {}
+    for seed in range(number):
+        rng = np.random.default_rng(20_000 + seed)
+        more = {"repeats": 1.0, "variants": 3.0}
+        z = rng.normal(size=2)
+        more |= {"drift": 1 / (1 + 9 * np.exp(-1.5 * z[0]))}
+        more |= {"mixed": 1 / (1 + 19 * np.exp(-1.5 * z[1]))}
+        true, made = from_priors(20_000 + seed, 20, **more)
+        options = {name: true[name] for name in GIVEN}
+        first = {name: i for i, name in reversed(list(enumerate(made.table["host"])))}
+        once = {
+            name: [cells[i] for i in sorted(first.values())] for name, cells in made.table.items()
+        }
+        variants = made.variants
+        runs = {
+            "first samples": (once, {}, None),
+            "first samples, variants": (once, {}, variants),
+            "all samples": (made.table, {"host": "host"}, None),
+            "all samples, variants": (made.table, {"host": "host"}, variants),
+        }
+        for name, (table, host, listed) in runs.items():
+            ignored = {} if host else {"kinds": {"host": "ignore"}}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                names = set(table["sample"])
+                model = Ancestry(id="sample", **options, **host, **ignored).fit(
+                    table,
+                    sequences={k: v for k, v in made.sequences.items() if k in names},
+                    variants=listed,
+                )
+            trees, ids = model.fitted.trees, model.records.ids
+            T = len(ids)
+            support = np.zeros((T, T + 1))
+            support[model.fitted.edges.child, model.fitted.edges.parent] = trees.edge_marginals
+            support[:, T] = trees.root_marginals
+            _, ancestor = _truth(list(ids), {c: p for c, p in made.infectors.items() if p})
+            truth = np.where(ancestor >= 0, ancestor, T)
+            right, promised = (support.argmax(axis=1) == truth).sum(), support.max(axis=1).sum()
+            score = np.log(np.maximum(support[np.arange(T), truth], 1e-3)).sum()
+            cells = np.array([T, right, promised, score, (promised - right) ** 2])
+            totals[name] = totals.get(name, 0) + cells
+        if seed % 10 == 9 or seed == number - 1:
+            print(f"after {seed + 1} outbreaks\n| run | right | promised | log-score |", flush=True)
+            for name, (n, right, promised, score, squared) in totals.items():
+                error = squared**0.5
+                print(
+                    f"| {name} | {right:.0f} of {n:.0f} | {promised:.1f} ± {error:.1f} | "
+                    f"{score / n:.3f} |",
+                    flush=True,
+                )
+
+
 def large(n: int) -> None:
     """Print right, promised and introductions of n samples with an introduction every 400 / n days.
 
@@ -417,6 +484,9 @@ def main(arguments: list[str]) -> None:
     """Print the table."""
     if arguments[0] in ("back", "inherited"):
         back(int(arguments[1]), arguments[0] == "inherited")
+        return
+    if arguments[0] == "within":
+        within(int(arguments[1]))
         return
     if arguments[0] == "large":
         large(int(arguments[1]))

@@ -635,3 +635,32 @@ def test_one_of_several_states_is_neither_unknown_nor_a_state_of_its_own():
     unsure = parents("{y / z}")
     assert unsure["c"] > parents("?")["c"] > unsure["a"]
     assert parents("{y / w}") == parents("?")  # nobody had w
+
+
+def test_sequences_that_change_with_time_are_found_by_a_clock():
+    """Waits of 2 and of 20 days, 0.3 substitutions a day."""
+    rng = np.random.default_rng(0)
+    days, parents, dna = [0.0], [-1], [rng.integers(4, size=2000)]
+    for u in range(1, 30):
+        v = int(rng.integers(max(0, u - 6), u))
+        wait, letters = float(rng.choice([2.0, 20.0])), dna[v].copy()
+        sites = rng.integers(2000, size=rng.poisson(0.3 * wait))
+        letters[sites] = (letters[sites] + rng.integers(1, 4, len(sites))) % 4
+        days.append(days[v] + wait)
+        parents.append(v)
+        dna.append(letters)
+    names = [f"c{u}" for u in range(30)]
+    table = {"id": names, "day": days}
+    sequences = dict(zip(names, ("".join("ACGT"[c] for c in row) for row in dna), strict=True))
+    options = {"waiting_mean": 11.0, "waiting_sd": 9.0, "parameters": "fitted"}
+    gains = []
+    for clock in (False, True):
+        model = Ancestry(
+            id="id", kinds={"day": "date"}, transmission=False, clock=clock, **options
+        ).fit(table, sequences=sequences)
+        gains.append(model.log_likelihood_)
+    assert gains[1] > gains[0] + 10
+    kernel = model.lineage_.kernels[model.column_names_.index("sequence")]
+    a_day = kernel.rate * kernel.per_time * 2000
+    assert a_day == pytest.approx(0.3, rel=0.25)
+    assert kernel.rate * 2000 < 0.6  # and hardly any with each link

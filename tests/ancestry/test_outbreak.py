@@ -11,6 +11,7 @@ from scipy.stats import gamma
 
 from outtrees import read_records
 from outtrees.ancestry.outbreak import (
+    NEVER,
     Data,
     Laws,
     Plan,
@@ -27,6 +28,7 @@ THETA = np.array(
     [
         *(np.log(5.0), np.log(4.0), np.log(4.0), np.log(3.0), 0.4, np.log(RATE), np.log(9.0)),
         *(np.log(1.6), np.log(1.5), np.log(SETTLING), np.log(LATE / (1 - LATE))),
+        *(NEVER, NEVER),
     ]
 )
 
@@ -164,7 +166,7 @@ def test_draws_are_those_of_all_trees_and_dates(with_other):
     letters[1, 0] = 2
     data = two_samples(letters)
     supports, dates = integrated(data, with_other)
-    fixed = Prior(np.zeros(11), THETA, np.ones(11), np.full(2, np.nan))
+    fixed = Prior(np.zeros(13), THETA, np.ones(13), np.full(2, np.nan))
     begin = np.array([-1, 0]), np.array([8.0, 11.0])
     n = 40_000
     drawn = chain(data, THETA, fixed, *begin, int(with_other), 1, Plan(200, n))
@@ -235,3 +237,179 @@ def test_small_chances_of_being_seen_are_not_lost_in_rounding():
     for found, true in ((laws.child, child), (laws.line, line)):
         logs = np.interp(at[here], ahead[1:], np.log(np.maximum(true[1:], 1e-300)))
         np.testing.assert_allclose(np.log(found[here]), logs, atol=0.1)
+
+
+# Several samples of a host, variants ---------------------------------------------------------
+
+DRIFT, MIXED, APART, RARE = 0.3, 0.2, 0.5, 0.002
+
+
+def explicit(par, b, hosts, s, late, loose, drift):
+    """Return node → (node above, time between) for samples of two hosts; roots have no entry.
+
+    `loose` (child → …) are children whose strain is drawn from the host's variants.
+    """
+    origin = min(b[h] for h in (0, 1) if par[h] < 0) - 9.0
+
+    def settled(t, h):
+        end = b[h] + SETTLING
+        return min(t, end) + drift * max(t - end, 0.0)
+
+    above = {}
+    for h in (0, 1):
+        events = [(settled(s[r], h), 1, ("seen", r)) for r in hosts[h]]
+        for c in (0, 1):
+            if par[c] == h:
+                at = settled(b[c], h) if late[c] else b[h]
+                events.append((at, 1, ("left", c)))
+                if c not in loose:
+                    above["start", c] = (("left", c), b[c] - at)
+                else:
+                    above["start", c] = (("drawn", c), b[c] - at)
+        time, node = b[h], ("start", h)
+        for at, _, event in sorted(events):
+            above[event] = (node, at - time)
+            time, node = at, event
+        for r in hosts[h]:
+            above["tip", r] = (("seen", r), drift * APART)
+        if par[h] < 0:
+            above["start", h] = ("origin", b[h] - origin)
+    return above
+
+
+def below(node, above, tips):
+    """Return the probability of what is seen below a node, by its letter (4,)."""
+    message = np.array(tips.get(node, np.ones(4)), dtype=float)
+    for lower, (upper, time) in above.items():
+        if upper == node:
+            r = 0.25 * -np.expm1(-4 / 3 * RATE * time)
+            found = below(lower, above, tips)
+            message = message * ((1 - 4 * r) * found + r * found.sum())
+    return message
+
+
+def site_likelihood(par, b, hosts, s, late, site, drift):
+    """Return the probability of one site, with the frequencies of a host's variants if it has any.
+
+    Frequencies are those of a variable site: the sample says by them how likely each letter was
+    the host's first.
+    """
+    tips, shares = site
+    loose = [c for c in (0, 1) if par[c] >= 0 and late[c] and par[c] in shares]
+    above = explicit(par, b, hosts, s, late, loose, drift)
+    tips = {("tip", r): letters for r, letters in tips.items()}
+    result = below("origin", above, tips).mean()
+    for c in loose:
+        drawn, share = below(("drawn", c), above, tips), shares[par[c]]
+        narrow, wide = share @ drawn, share**2 @ drawn
+        if c in shares:
+            pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
+            both = sum(share[i] * share[j] for i, j in pairs if shares[c][i] * shares[c][j] > 0)
+            wide += both / RARE
+        result *= (1 - MIXED) * narrow + MIXED * wide
+    return result
+
+
+def supports_of(data, hosts, sites, counts, drift=0.0):
+    """Return P(no ancestor, the other host) of two hosts, summed over trees, strains and dates."""
+    s, end = data.early, data.late.max()
+    step = 0.5
+    axes = [np.arange(min(s[r] for r in hosts[h]) - 13, end, step) + 0.25 for h in (0, 1)]
+    R, k = np.exp(THETA[7]), np.exp(THETA[8])
+    total = np.zeros((2, 2))
+    grids = [unseen_lines(end, axis) for axis in axes]
+    for par in [(-1, -1), (-1, 0), (1, -1)]:
+        points = []
+        for i, j in product(range(len(axes[0])), range(len(axes[1]))):
+            b = axes[0][i], axes[1][j]
+            first = min(b[h] for h in (0, 1) if par[h] < 0)
+            root = [i, j][0 if first == b[0] and par[0] < 0 else 1]
+            seen = grids[0 if first == b[0] and par[0] < 0 else 1][2][root]
+            roots = sum(v < 0 for v in par)
+            w = 1.0 / (data.span[0] + seen) ** roots
+            for h, at in ((0, i), (1, j)):
+                number = sum(v == h for v in par)
+                w *= (1 + R / k * (1 - grids[h][0][at])) ** -(k + number) * R**number
+                w *= gamma.pdf(min(s[r] for r in hosts[h]) - b[h], 3, scale=4 / 3)
+                if par[h] >= 0:
+                    w *= gamma.pdf(b[h] - b[par[h]], 4, scale=5 / 4)
+            if w > 0:
+                points.append((w, b))
+        most = max(w for w, _ in points)
+        for w, b in points:
+            if w < 1e-5 * most:
+                continue
+            for late in product([True, False], repeat=2):
+                mass = w * np.prod([LATE if x else 1 - LATE for x in late])
+                for site, n in zip(sites, counts, strict=True):
+                    mass *= site_likelihood(par, b, hosts, s, late, site, drift) ** n
+                for u in (0, 1):
+                    total[u, int(par[u] >= 0)] += mass
+    return total / total.sum(axis=1, keepdims=True)
+
+
+def one(letter):
+    return np.eye(4)[letter]
+
+
+def drawn_roots(data, theta):
+    fixed = Prior(np.zeros(13), theta, np.ones(13), np.full(2, np.nan))
+    begin = np.array([-1, 0]), np.array([8.0, 11.0])
+    drawn = chain(data, theta, fixed, *begin, 0, 1, Plan(200, 100_000))
+    return (drawn.parents < 0).mean(axis=0)
+
+
+def test_draws_with_two_samples_of_a_host_are_those_of_all_trees_and_dates():
+    """The second sample of a host differs from its first, and is like that of the other host."""
+    letters = np.ones((3, 60), dtype=np.uint8)
+    letters[1:, 0] = letters[2, 1:3] = 2
+    tips, counts, hidden, n_constant = patterns(letters)
+    dates = np.array([12.0, 15.0, 14.0])
+    theta = THETA.copy()
+    theta[11] = np.log(DRIFT / (1 - DRIFT))
+    data = two_samples(letters[:2])._replace(
+        start=np.array([0, 2, 3]),
+        host=np.array([0, 0, 1]),
+        early=dates,
+        late=dates,
+        tips=tips,
+        hidden=hidden,
+        counts=counts,
+        n_constant=np.array([n_constant]),
+        first_date=np.array([12.0]),
+        apart=np.array([APART]),
+    )
+    sites = [({r: one(letters[r, i] - 1) for r in range(3)}, {}) for i in range(4)]
+    supports = supports_of(data, [[0, 1], [2]], sites, [1, 1, 1, 57], DRIFT)
+    assert 0.1 < supports[1, 0] < 0.9
+    np.testing.assert_allclose(drawn_roots(data, theta), supports[:, 0], atol=0.015)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_draws_with_variants_are_those_of_all_trees_and_dates(shared):
+    """A fifth of the first host's strains have the letter of the second host, or they share it."""
+    letters = np.ones((2, 60), dtype=np.uint8)
+    letters[1, :3] = 1 if shared else 2
+    shares = {0: np.array([0.8, 0.2, 0, 0])} | ({1: np.array([0.6, 0.4, 0, 0])} if shared else {})
+    tips, counts, hidden, n_constant = patterns(letters, np.arange(3))
+    for h, share in shares.items():
+        tips[h] = share[:, None]
+    theta = THETA.copy()
+    theta[12] = np.log(MIXED / (1 - MIXED))
+    data = two_samples(letters, (12.0, 15.0))._replace(
+        tips=tips,
+        hidden=hidden,
+        counts=counts,
+        n_constant=np.array([n_constant]),
+        first_variant=np.array([0, 3, 3 + 3 * shared]),
+        pattern=np.tile(np.arange(3), 1 + shared),
+        share=np.repeat(list(shares.values()), 3, axis=0),
+        rare=np.full(3 + 3 * shared, RARE),
+    )
+    sites = [
+        ({0: shares[0], 1: shares.get(1, one(1))}, shares),
+        ({r: one(0) for r in range(2)}, {}),
+    ]
+    supports = supports_of(data, [[0], [1]], sites, [3, 57])
+    assert 0.1 < supports[1, 0] < 0.9
+    np.testing.assert_allclose(drawn_roots(data, theta), supports[:, 0], atol=0.015)

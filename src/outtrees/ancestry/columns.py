@@ -69,14 +69,15 @@ def model_columns(
 ) -> list[ModelColumn]:
     """Return the kernel and the cells of every column that takes part.
 
-    Numbers revert, places drift or go from spot to spot, categories and labels stick, counts are
-    thinned, sequences are substituted, and children wait, unless `kernels` says otherwise. With
-    `transmission`, what is known of `Transmission`, dates are those of sampling, and sequences
-    change with time.
+    Numbers revert (with a clock they drift), places drift or go from spot to spot, categories and
+    labels stick, counts are thinned, sequences are substituted, and children wait, unless `kernels`
+    says otherwise. With `transmission`, what is known of `Transmission`, dates are those of
+    sampling, and sequences change with time.
     """
     given = _checked_kernels(records, kernels or {})
     date = main_date(records, dates)
     has_dates = date is not None
+    clock = clock and has_dates
     if group_spread:
         _check_group_spread(records)
     result = []
@@ -87,13 +88,17 @@ def model_columns(
             values = date_cells(records, column, dates)
             kernel: ColumnKernel = _date_kernel(column, dates, transmission)
         elif column.kind == "continuous":
-            kernel, values = Reversion(stationary=has_dates), column.values
+            walk = Drift(offset=False, clock=True)
+            kernel, values = walk if clock else Reversion(stationary=has_dates), column.values
         elif column.kind == "place":
-            kernel, values = _place_kernel(records, column, clock and has_dates, group_spread)
+            kernel, values = _place_kernel(records, column, clock, group_spread)
         elif column.kind == "count":
             kernel, values = Counts(), column.values
         elif column.kind == "sequence":
-            kernel, values = _sequence_kernel(column, substitution), column.values
+            kernel, values = (
+                _sequence_kernel(column, substitution, clock),
+                column.values,
+            )
             if transmission is not None and date is not None:
                 kernel = TransmittedSequence(tuple(column.levels or ()))
                 values = filled_letters(values, len(column.levels or ()))
@@ -158,9 +163,10 @@ def _place_kernel(
     return Drift(offset=False, clock=clock, ends=ends), values
 
 
-def _sequence_kernel(column: Column, substitution: str) -> Substitution:
+def _sequence_kernel(column: Column, substitution: str, clock: bool) -> Substitution:
     levels = tuple(column.levels or ())
-    return Substitution(levels, substitution if levels == ("A", "C", "G", "T") else "JC69")
+    model = substitution if levels == ("A", "C", "G", "T") else "JC69"
+    return Substitution(levels, model, clock)
 
 
 def _check_group_spread(records: Records) -> None:

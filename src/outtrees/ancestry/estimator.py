@@ -35,6 +35,7 @@ from outtrees.ancestry.constraints import (
 from outtrees.ancestry.contacts import met_columns
 from outtrees.ancestry.model_choice import (
     check_dated,
+    check_samples,
     check_waits,
     date_options,
     model_sentence,
@@ -121,6 +122,10 @@ class Ancestry(Parameters):
         Substitutions a site and unit of time.
     sampled : float, optional
         The share of cases that were sampled, above 0 and at most 1.
+    host : str, optional
+        A column that says whose sample each row is, where several are of one host, with
+        `transmission`. Records are then the hosts: parents, dates of infection and all other
+        results are theirs, and other arguments name them. See docs/outbreaks.md.
     date_uncertainty : float
         Dates are known to within ± this.
     until : str, optional
@@ -129,7 +134,10 @@ class Ancestry(Parameters):
     censored : str, optional
         A yes/no column: yes where a record's own date lies after the last look.
     clock : bool
-        Whether places wander the further the more time passed.
+        Whether numbers, places and sequences change the more the more time passed between parent
+        and child, at learned rates: (links + rate · time) times the variance, or the
+        substitutions, of one link. Numbers then wander too instead of reverting to a mean. The
+        transmission model has a clock of its own for sequences.
     group_spread : bool
         Whether each group has its own spread of places, held near what all have in common. Needs
         columns of groups and of places.
@@ -234,6 +242,7 @@ class Ancestry(Parameters):
         "transmission": ["boolean", StrOptions({"auto"})],
         **{name: [Interval(Real, 0, None, closed="neither"), None] for name in _POSITIVE},
         "sampled": [Interval(Real, 0, 1, closed="right"), None],
+        "host": [str, None],
         "date_uncertainty": [Interval(Real, 0, None, closed="left")],
         "until": [str, None],
         "censored": [str, None],
@@ -277,6 +286,7 @@ class Ancestry(Parameters):
         delay_sd: float | None = None,
         substitution_rate: float | None = None,
         sampled: float | None = None,
+        host: str | None = None,
         date_uncertainty: float = 0.0,
         until: str | None = None,
         censored: str | None = None,
@@ -317,6 +327,7 @@ class Ancestry(Parameters):
         self.delay_sd = delay_sd
         self.substitution_rate = substitution_rate
         self.sampled = sampled
+        self.host = host
         self.date_uncertainty = date_uncertainty
         self.until = until
         self.censored = censored
@@ -351,6 +362,7 @@ class Ancestry(Parameters):
         log_weights: ArrayLike | str | os.PathLike[str] | None = None,
         contacts: Any = None,
         stays: Any = None,
+        variants: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn how columns change and sum over all trees.
@@ -377,6 +389,9 @@ class Ancestry(Parameters):
             Where records were: columns record, place, from and until. Pairs that were at one place
             together before the child's date, and those where the child came after the parent had
             left, count as two types of contact.
+        variants : path, data frame or mapping, optional
+            How frequent bases are within samples, with `transmission`: a VCF with AF or AD of each
+            sample, or columns sample, position (from 1), base and frequency.
         checkpoint : path, optional
             A file that keeps the end of each climb of the fit. If it is there
             already, from a fit of the same table with the same settings that was interrupted, the
@@ -411,8 +426,9 @@ class Ancestry(Parameters):
                 stacklevel=3,
             )
         check_waits(self)
-        self.table_ = self._read(table, sequences, unsequenced)
+        self.table_ = self._read(table, sequences, unsequenced, variants)
         check_dated(self.table_, vars(self))
+        check_samples(self)
         plan = table_plan(self.table_, self.candidates, self.n_candidates)
         plan.check()
         columns = self._columns(distances, log_weights)
@@ -546,6 +562,7 @@ class Ancestry(Parameters):
                 self.edges_,
                 self._roots,
                 self._is_whole(self.readings_[0].lineage),
+                inputs.sample_dates(self),
             )
         return kept
 

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outtrees.ancestry import learning
-from outtrees.ancestry.columns import ModelColumn, date_columns, matrix_column, model_columns
+from outtrees.ancestry.columns import (
+    ModelColumn,
+    date_cells,
+    date_columns,
+    matrix_column,
+    model_columns,
+)
 from outtrees.ancestry.constraints import forbidden_pairs, known_parents, row_of
 from outtrees.ancestry.learning import Roots
 from outtrees.ancestry.model_choice import date_options, most_links, transmission_options
@@ -19,6 +25,7 @@ from outtrees.errors import Option, RecordsError
 from outtrees.models.columns import Lineage
 from outtrees.records import Records, read_records
 from outtrees.records.evidence import as_evidence
+from outtrees.records.samples import VariantList, by_host, read_variants, with_variants
 
 if TYPE_CHECKING:
     from outtrees.ancestry.estimator import Ancestry
@@ -29,10 +36,14 @@ def read_table(
     table: Any,
     sequences: Any,
     unsequenced: str,
+    variants: Any = None,
     kinds: Mapping[str, str] | None = None,
     unique_within: str = "table",
 ) -> Records:
     """Return the records of a table; `kinds` instead of those of the options, if given."""
+    host = getattr(self, "host", None)  # models of earlier versions lack it
+    if variants is not None and not isinstance(variants, VariantList):
+        variants = read_variants(variants)
     if isinstance(table, Records):
         if sequences is not None:
             raise RecordsError("these records are read already; join sequences when reading")
@@ -44,7 +55,8 @@ def read_table(
         records = table
     else:
         columns = dict((self.kinds if kinds is None else kinds) or {})
-        for name, kind in ((self.until, "date"), (self.censored, "categorical")):
+        own = ((self.until, "date"), (self.censored, "categorical"), (host, "categorical"))
+        for name, kind in own:
             if name is not None:
                 columns.setdefault(name, kind)
         records = read_records(
@@ -55,7 +67,20 @@ def read_table(
             unsequenced=unsequenced,
             unique_within=unique_within,
         )
+    if records.samples is None:
+        records = by_host(records, host)
+    records = with_variants(records, variants)
     return as_evidence(records, (self.until, self.censored))
+
+
+def sample_dates(self: Ancestry) -> Any:
+    """Return the dates of all samples of the hosts (M, 4), None if each host is its one sample."""
+    samples = self.table_.samples
+    if samples is None:
+        return None
+    dates = [column for column in self.table_.columns if column.kind == "date"]
+    column = samples.table.column(dates[0].name)
+    return date_cells(samples.table, column, date_options(self))
 
 
 def table_columns(self: Ancestry, distances: Any, log_weights: Any) -> list[ModelColumn]:
@@ -101,7 +126,7 @@ def kind_of_roots(self: Ancestry) -> Roots:
 
 
 def kept_columns(self: Ancestry, names: Sequence[str]) -> Sequence[str]:
-    """Return the columns that are not to be left out."""
+    """Return the columns that are not to be left out; with several samples, the sequences."""
     for name in self.keep or ():
         if name not in names:
             raise RecordsError(
@@ -110,7 +135,10 @@ def kept_columns(self: Ancestry, names: Sequence[str]) -> Sequence[str]:
                 "Correct the name.",
                 column=name,
             )
-    return tuple(self.keep or ())
+    kept = list(self.keep or ())
+    if self.table_.samples is not None:
+        kept += [c.name for c in self.table_.columns if c.kind == "sequence" and c.name in names]
+    return tuple(dict.fromkeys(kept))
 
 
 def learned(

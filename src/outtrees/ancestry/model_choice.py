@@ -12,6 +12,7 @@ import numpy as np
 
 from outtrees.ancestry.columns import DateOptions, date_columns
 from outtrees.ancestry.nearest import transmission_of
+from outtrees.ancestry.outbreak import MOST_RECORDS
 from outtrees.datasets.diseases import GENERATION, WaitingTime, waiting_time
 from outtrees.errors import ArgumentError, Message, Option, RecordsError
 from outtrees.records import Records
@@ -57,6 +58,28 @@ def check_dated(records: Records, options: Mapping[str, Any]) -> None:
                 Option("kinds", {unread[0][0] if unread else "onset": "date"}),
                 f" (columns: {columns})" if columns else "",
             )
+
+
+def check_samples(model: Ancestry) -> None:
+    """Refuse several samples of a host, or variants, where outbreaks are not drawn as a whole."""
+    records = model.table_
+    if records.samples is None:
+        return
+    option, why = Option("host" if records.samples.several else "variants"), ""
+    if transmission_options(model) is None or _dates_and_dna(records) is None:
+        why = "DNA, one column of dates, and no option of the model of waiting times"
+    elif len(records) > MOST_RECORDS:
+        why = f"at most {MOST_RECORDS} hosts; this table has {len(records)}"
+    elif records.groups is not None and len(np.unique(records.groups)) > 1:
+        why = "a table without groups"
+    elif model.parameters == "fitted":
+        why = "parameters that are not 'fitted'"
+    if why:
+        raise RecordsError(
+            option,
+            f" needs the transmission model, in which whole outbreaks are drawn, and so {why}. "
+            "Change that, or keep one sample of each host and leave variants out.",
+        )
 
 
 def published_wait(model: Ancestry) -> WaitingTime | None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from outtrees._common.random import RandomState, as_generator
 from outtrees.ancestry.nearest import Ancestors, _sequence_column, transmission_of
@@ -29,6 +30,7 @@ from outtrees.models.columns import Lineage, TransmittedSequence
 from outtrees.models.columns.lineage import order_by_cells
 from outtrees.models.columns.transmission import _SPREADS, NAMES
 from outtrees.records import Column
+from outtrees.records.samples import Samples
 from outtrees.trees.distribution import Tree
 
 if TYPE_CHECKING:
@@ -39,14 +41,20 @@ Index = NDArray[np.intp]
 
 MOST_RECORDS = 150  # of tables whose outbreaks are drawn as a whole
 # After the parameters of the weighed edges: R, dispersion of the number of children, how long a
-# consensus sequence changes after infection, share of strains that depart from it late.
-MORE = ("log_reproduction", "log_dispersion", "log_settling", "logit_late")
+# consensus sequence changes after infection, share of strains that depart from it late; share of
+# the rate at which it goes on changing, chance that two strains found an infection.
+MORE = (
+    *("log_reproduction", "log_dispersion", "log_settling", "logit_late"),
+    *("logit_drift", "logit_mixed"),
+)
 # Beforehand: R about 2, within a factor of 1.6; a dispersion of 1 within 2.7; a tenth of a
-# generation within 4.5; half within 0.18 to 0.82.
-_CENTRES = (np.log(2.0), 0.0, np.log(0.1), 0.0)
-_MORE_SPREADS = (0.5, 1.0, 1.5, 1.5)
+# generation within 4.5; half within 0.18 to 0.82; a tenth within 0.02 to 0.33; a twentieth within
+# 0.01 to 0.19.
+_CENTRES = (np.log(2.0), 0.0, np.log(0.1), 0.0, logit(0.1), logit(0.05))
+_MORE_SPREADS = (0.5, 1.0, 1.5, 1.5, 1.5, 1.5)
+NEVER = -700.0  # logit of a share that is none
 # Of the moves of all parameters, in the same coordinates; adapted while nothing is kept.
-_STEPS = np.array([0.1, 0.25, 0.1, 0.25, 0.5, 0.25, 0.5, 0.25, 0.5, 0.6, 0.8])
+_STEPS = np.array([0.1, 0.25, 0.1, 0.25, 0.5, 0.25, 0.5, 0.25, 0.5, 0.6, 0.8, 0.8, 0.8])
 _CHAINS, _BURN, _KEPT = 2, 250, 500  # rounds; a round tries 8 changes a record
 _LONGER = 100  # records: of fewer, chains are so many times longer, up to the next number
 _MOST_ROUNDS = 4  # for each state that is kept
@@ -58,12 +66,12 @@ _BATCHES = 4  # of each chain, whose means tell Monte-Carlo errors
 class Data(NamedTuple):
     """What is known; hosts in order, the records of each host in a row."""
 
-    start: Index  # (S + 1,), the first record of each host
-    host: Index  # (T,)
-    early: Array  # (T,), interval of the date of sampling
+    start: Index  # (S + 1,), the first sample of each host
+    host: Index  # (M,)
+    early: Array  # (M,), interval of the date of sampling
     late: Array
-    tips: Array  # (T, 4, P), 1 for the letters that a record may have, by pattern of sites
-    hidden: Array  # (T,), share of the sites without differences that was not read
+    tips: Array  # (M, 4, P), 1 for the letters that a sample may have, by pattern of sites
+    hidden: Array  # (M,), share of the sites without differences that was not read
     counts: Array  # (P,), sites of each pattern
     n_constant: Array  # (1,), sites without differences
     like: Array  # (S, S), how readily one is tried as parent of another
@@ -71,14 +79,20 @@ class Data(NamedTuple):
     single: NDArray[np.bool_]  # (1,), whether there is one root, a sampled one
     first_date: Array  # (1,)
     span: Array  # (1,), time in which one more introduction is expected beforehand
+    apart: Array = np.zeros(1)  # half the time that samples of a moment count as being apart
+    # Sites at which a host's samples have several letters, in order of patterns.
+    first_variant: Index = np.zeros(1, dtype=np.intp)  # (S + 1,), in the next three
+    pattern: Index = np.zeros(0, dtype=np.intp)  # (V,)
+    share: Array = np.zeros((0, 4))  # (V, 4), of A, C, G and T
+    rare: Array = np.zeros(0)  # (V,), chance that such a site becomes variable anew
 
 
 class Prior(NamedTuple):
     """How parameters move, and what is known of them beforehand."""
 
-    steps: Array  # (11,), 0 for those that are given
-    centre: Array  # (11,), of a normal law
-    spread: Array  # (11,)
+    steps: Array  # (13,), 0 for those that are given
+    centre: Array  # (13,), of a normal law
+    spread: Array  # (13,)
     tied: Array  # (2,), standard deviations of times that are given; NaN for others
 
 
@@ -204,9 +218,11 @@ class Outbreak(Ancestors):
         centre = np.append(kernel.centre, _CENTRES)
         centre[9] += centre[0]  # in generations
         theta = np.append(kernel.theta, centre[len(NAMES) :])
+        several, varied = bool((np.diff(data.start) > 1).any()), len(data.pattern) > 0
+        theta[-2:] = np.where([several, varied], theta[-2:], NEVER)
         if kernel.sampled == 1:
             theta[4] = 30.0
-        free = np.append(kernel._free, np.ones(len(MORE), dtype=bool))
+        free = np.append(kernel._free, [True] * 4 + [several, varied])
         spreads = np.append(_SPREADS, _MORE_SPREADS)
         if seed > 0:  # chains begin apart in what they find last
             apart = np.random.default_rng(seed).normal(size=len(theta))
@@ -214,7 +230,7 @@ class Outbreak(Ancestors):
             theta += np.where(free, spreads * apart, 0.0)
         begin = self._begin[order]
         parents = np.where(begin >= 0, rank[begin], -1)
-        s = (data.early + data.late) / 2
+        s = np.minimum.reduceat((data.early + data.late) / 2, data.start[:-1])
         infected = _first_dates(parents, s, *np.exp(theta[[0, 2]]).tolist())
         prior = Prior(
             np.where(free, _STEPS, 0.0),
@@ -228,24 +244,41 @@ class Outbreak(Ancestors):
         return chain(data, theta, prior, parents, infected, n_others, seed, plan)
 
     def _data(self, order: Index) -> Data:
-        posterior, T = self._posterior, len(order)
-        kernel = transmission_of(posterior.lineage)
-        column = _sequence_column(posterior.lineage)
+        posterior, S = self._posterior, len(order)
+        kernel, lineage = transmission_of(posterior.lineage), posterior.lineage
+        column = _sequence_column(lineage)
         assert kernel is not None  # `is_whole`
-        assert posterior.lineage.dates is not None
+        assert lineage.dates is not None
         assert column is not None
-        dates = posterior.values[posterior.lineage.dates][order]
+        samples, dates = posterior.records.samples, posterior.sample_dates
+        if samples is None or dates is None:
+            samples = Samples(posterior.records, np.arange(S), several=False)
+            dates = posterior.values[lineage.dates]
+        rank = np.empty_like(order)
+        rank[order] = np.arange(S)
+        rows = np.lexsort((dates[:, 0], rank[samples.host]))  # of each host together
+        host = rank[samples.host][rows]
+        start = np.searchsorted(host, np.arange(S + 1))
+        dates = dates[rows]
         known = np.isfinite(dates[:, 0])
         half = np.nan_to_num(dates[:, 2]) + kernel.unit / 2
         early = np.where(known, dates[:, 0] - half, kernel.first_date)
         late = np.where(known, dates[:, 0] + half, kernel.last_date)
-        letters = possible_letters(posterior.records.column(posterior.names[column]).take(order))
-        tips, counts, hidden, n_constant = patterns(letters)
+        letters = possible_letters(samples.table.column(posterior.names[column]).take(rows))
+        varied = _variants(samples, rows, host, letters)
+        tips, counts, hidden, n_constant = patterns(letters, varied.sites)
+        own = tips.shape[2] - len(varied.sites) + np.arange(len(varied.sites))
+        pattern, first = own[varied.site], start[varied.host]
+        for h in np.unique(varied.host).tolist():
+            here = pattern[varied.host == h]
+            tips[start[h] : start[h + 1], :, here] = 1.0  # said once, by the first sample
+        tips[first, :, pattern] = varied.share
         apart = np.array([_differences(letters, row) for row in letters])
-        extra = self._extra[order][:, [*order, T]]
+        apart = np.minimum.reduceat(np.minimum.reduceat(apart, start[:-1]), start[:-1], axis=1)
+        extra = self._extra[order][:, [*order, S]]
         return Data(
-            np.arange(T + 1),
-            np.arange(T),
+            start,
+            host,
             early,
             late,
             tips,
@@ -257,6 +290,11 @@ class Outbreak(Ancestors):
             np.array([self._single]),
             np.array([early.min()]),
             np.array([max(late.max() - early.min(), kernel.step)]),
+            np.array([(kernel.unit or kernel.step) / 2]),
+            np.searchsorted(varied.host, np.arange(S + 1)),
+            pattern,
+            varied.share,
+            varied.rare,
         )
 
     # Answers -------------------------------------------------------------------------------
@@ -351,17 +389,18 @@ class Outbreak(Ancestors):
         assert kernel is not None  # `is_whole`
         rows = [kernel.values_of(theta[: len(NAMES)]) for theta in self.draws.theta]
         found = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        more = np.exp(self.draws.theta[:, len(NAMES) :])
-        return found | {
-            "reproduction_number": more[:, 0],
-            "dispersion": more[:, 1],
-            "consensus_settles": more[:, 2],
-        }
+        theta = self.draws.theta[:, len(NAMES) :]
+        for i, name in enumerate(("reproduction_number", "dispersion", "consensus_settles")):
+            found[name] = np.exp(theta[:, i])
+        for i, name in ((4, "consensus_drifts"), (5, "two_founders")):
+            if (theta[:, i] > NEVER).all():
+                found[name] = expit(theta[:, i])
+        return found
 
 
 def chain(
     data: Data,
-    theta: Array,  # (11,), `NAMES` and `MORE`
+    theta: Array,  # (13,), `NAMES` and `MORE`
     prior: Prior,
     parents: Index,  # (S,), of the hosts with samples, to begin with
     infected: Array,  # (S,)
@@ -372,7 +411,7 @@ def chain(
     """Return the states of one chain; a round tries 8 changes a host."""
     from outtrees.ancestry.outbreak_kernels import NOBODY, run
 
-    S, T = len(parents), len(data.early)
+    S, M = len(parents), len(data.early)
     span = data.late.max() - data.early.min()
     n = min(int(12 * span / np.exp(theta[0])) + 144, 4000)
     laws, spare = (
@@ -394,7 +433,7 @@ def chain(
     scratch = Scratch(
         *(places(np.intp), places(np.intp), places(bool)),
         *(np.zeros((N, 4, P)), np.zeros((N, 3))),
-        *(np.zeros(N + T), np.zeros(N + T, dtype=np.intp)),
+        *(np.zeros(N + M), np.zeros(N + M, dtype=np.intp)),
         *(np.zeros((4, P)), np.zeros((4, P)), np.zeros(P), places()),
         *(places(np.intp), places(), places(bool), places(np.intp), places()),
     )
@@ -458,18 +497,63 @@ def possible_letters(column: Column) -> NDArray[np.uint8]:
     )
 
 
-def patterns(letters: NDArray[np.uint8]) -> tuple[Array, Array, Array, float]:
-    """Return the letters of sites that differ (T, 4, P), how many such sites there are (P,), the
-    share of other sites that each record has not read (T,), and the number of these.
+def patterns(
+    letters: NDArray[np.uint8], alone: Index | None = None
+) -> tuple[Array, Array, Array, float]:
+    """Return the letters of sites that differ (M, 4, P), how many such sites there are (P,), the
+    share of other sites that each sample has not read (M,), and the number of these.
+
+    The sites in `alone` are patterns of their own, the last ones.
     """
+    alone = np.zeros(0, dtype=np.intp) if alone is None else alone
     constant = np.bitwise_and.reduce(letters, axis=0) > 0
-    kept, counts = np.unique(_renamed(letters[:, ~constant]), axis=1, return_counts=True)
+    differ = ~constant
+    constant[alone] = differ[alone] = False
+    kept, counts = np.unique(_renamed(letters[:, differ]), axis=1, return_counts=True)
+    kept = np.concatenate([kept, letters[:, alone]], axis=1)
+    counts = np.append(counts, np.ones(len(alone), dtype=counts.dtype))
     tips = ((kept[:, None, :] >> np.arange(4)[:, None]) & 1).astype(np.float64)
     n = int(constant.sum())
     hidden = (letters[:, constant] == 15).mean(axis=1) if n else np.ones(len(letters))
     # Sites that nobody has read tell nothing.
     unread = int((letters[:, constant] == 15).all(axis=0).sum())
     return np.ascontiguousarray(tips), counts.astype(float), hidden, float(n - unread)
+
+
+class _Variants(NamedTuple):
+    """Sites at which samples of a host have several letters, host after host."""
+
+    sites: Index  # (n,), those of any host
+    host: Index  # (V,)
+    site: Index  # (V,), in `sites`, in order within each host
+    share: Array  # (V, 4), means over the samples of the host
+    rare: Array  # (V,), chance that a site becomes variable in this way
+
+
+def _variants(samples: Samples, rows: Index, host: Index, letters: NDArray[np.uint8]) -> _Variants:
+    """Return the variants of hosts, for samples in the order of `rows`."""
+    place = np.empty_like(rows)
+    place[rows] = np.arange(len(rows))
+    sample, site = place[samples.at[:, 0]], samples.at[:, 1]
+    sites, site = np.unique(site, return_inverse=True)
+    S, n = int(host.max()) + 1, len(sites)
+    # Letters that are certain count as such.
+    bits = letters[:, sites]
+    shares = ((bits[:, :, None] >> np.arange(4)) & 1).astype(float)
+    shares[np.bitwise_count(bits) != 1] = 0.0
+    shares[sample, site] = samples.shares
+    total = np.zeros((S, n, 4))
+    np.add.at(total, host, shares)
+    known = total.sum(axis=2, keepdims=True)
+    total = np.divide(total, known, out=np.zeros_like(total), where=known > 0)
+    is_variable = np.zeros((S, n), dtype=bool)
+    is_variable[host[sample], site] = True
+    hosts, where = np.nonzero(is_variable)
+    # Anew as often as variable sites are, a third for each letter; but where many hosts have the
+    # same variable site, more than the two of one transmission, it says less.
+    usual = is_variable.sum() / (3 * S * letters.shape[1])
+    here = np.maximum((is_variable.sum(axis=0) - 2) / S, usual)
+    return _Variants(sites, hosts, where, total[hosts, where], here[where])
 
 
 def _renamed(letters: NDArray[np.uint8]) -> NDArray[np.uint8]:

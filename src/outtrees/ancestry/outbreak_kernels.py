@@ -15,7 +15,8 @@ from outtrees._common.compiled import compiled, helper
 NOBODY = -2  # the parent of a free place; −1: an introduction
 # Parameters, in this order (see `outbreak.MORE`).
 _GENERATION, _GENERATION_SHAPE, _DELAY, _DELAY_SHAPE, _SAMPLED, _RATE, _AGE = range(7)
-_R, _DISPERSION, _TRUNK, _LATE = 7, 8, 9, 10
+_R, _DISPERSION, _TRUNK, _LATE, _DRIFT, _MIXED = 7, 8, 9, 10, 11, 12
+_NO_TIME = 1e-100  # less than that is none
 # Moves of the tree, in the order of `_proposed`: up to which part of all tries each comes.
 _OFTEN = (0.28, 0.34, 0.38, 0.44, 0.50, 0.82, 0.88, 0.94, 1.0)
 _FLOOR = 0.02  # of the weight with which any host is tried as parent
@@ -106,6 +107,15 @@ def _at(values, b, laws):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _sampled(h, s, data):  # type: ignore[no-untyped-def]
+    """Return the date of a host's first sample."""
+    first = np.inf
+    for r in range(data.start[h], data.start[h + 1]):
+        first = min(first, s[r])
+    return first
+
+
+@helper
 def _first_introduction(par, b):  # type: ignore[no-untyped-def]
     """Return its date, and how many introductions there are."""
     first, number = np.inf, 0
@@ -144,10 +154,9 @@ def _log_host(h, constants, par, b, s, data, laws, state):  # type: ignore[no-un
     for i in range(m):
         total += np.log(R * (dispersion + i) / dispersion)
     if h < S:
-        for r in range(data.start[h], data.start[h + 1]):
-            if s[r] <= b[h]:
-                return -np.inf
-        x = s[data.start[h]] - b[h]
+        x = _sampled(h, s, data) - b[h]
+        if x <= 0.0:
+            return -np.inf
         total += (constants[3] - 1) * np.log(x) - x / constants[4] + constants[5] + constants[6]
     elif m == 0:
         return -np.inf
@@ -248,23 +257,66 @@ def _moved(vector, time, rate, result, sums):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _settled(t, start, trunk, drift):  # type: ignore[no-untyped-def]
+    """Return the date to which the strain of a host's samples has changed by t, if all counted.
+
+    From its infection at `start` it changes for a time (`trunk`), until strains are so many that
+    hardly one takes over any more; then a share of the rate is left (`drift`).
+    """
+    return min(t, start + trunk) + max(t - start - trunk, 0.0) * drift
+
+
+@helper
+def _with_variants(h, w, theta, data, message):  # type: ignore[no-untyped-def]
+    """Change a message that came to host h from w where h's samples have several letters.
+
+    The strain that left was drawn from all of h's, with chance f for a letter that f of them have;
+    or two were, who both go on in w. How frequent a letter is says how likely it was h's first.
+    """
+    mixed = 1 / (1 + np.exp(-theta[_MIXED]))
+    S, other, end = len(data.start) - 1, 0, 0
+    if w < S:
+        other, end = data.first_variant[w], data.first_variant[w + 1]
+    for v in range(data.first_variant[h], data.first_variant[h + 1]):
+        i, share = data.pattern[v], data.share[v]
+        while other < end and data.pattern[other] < i:
+            other += 1
+        one = same = whole = 0.0
+        for a in range(4):
+            one += share[a] * message[a, i]
+            same += share[a] ** 2 * message[a, i]
+            whole += message[a, i]
+        if other < end and data.pattern[other] == i:  # or both arose anew, which is rare
+            both = squared = 0.0
+            for a in range(4):
+                if data.share[other, a] > 0:
+                    both += share[a]
+                    squared += share[a] ** 2
+            same += (both**2 - squared) * whole / data.rare[v]
+        for a in range(4):
+            message[a, i] = (1 - mixed) * one + mixed * same
+
+
+@helper
 def _message(h, theta, par, b, s, data, state, scratch):  # type: ignore[no-untyped-def]
     """Fill in host h's message at its infection, from its samples and its children's messages.
 
-    The strain of a host's samples changes for some time after infection, until strains are so many
-    that none takes over any more. Other strains that leave the host depart from it as late as they
-    can, or at infection.
+    Strains that leave the host depart from that of its samples as late as they can, or at
+    infection; see `_settled`.
     """
     S, rate, trunk = len(data.start) - 1, np.exp(theta[_RATE]), np.exp(theta[_TRUNK])
+    drift = 1 / (1 + np.exp(-theta[_DRIFT]))
+    apart = data.apart[0] * drift  # of each sample from the common strain
     n = 0
     times, what = scratch.times, scratch.what
     if h < S:
         for r in range(data.start[h], data.start[h + 1]):
-            times[n], what[n] = min(s[r], b[h] + trunk), -1 - r
+            times[n], what[n] = _settled(s[r], b[h], trunk, drift), -1 - r
             n += 1
     for c in range(len(par)):
         if par[c] == h:
-            times[n], what[n] = min(b[c], b[h] + trunk) if state.late[c] else b[h], c
+            times[n] = _settled(b[c], b[h], trunk, drift) if state.late[c] else b[h]
+            what[n] = c
             n += 1
     # The latest first.
     for i in range(1, n):
@@ -283,17 +335,24 @@ def _message(h, theta, par, b, s, data, state, scratch):  # type: ignore[no-unty
         now = t
         if w < 0:
             r = -1 - w
+            tip = data.tips[r]
+            if apart > _NO_TIME:
+                _moved(tip, apart, rate, other, scratch.sums)
+                charged += apart * (1 - data.hidden[r])
+                tip = other
             if i == 0:
-                own[:] = data.tips[r]
+                own[:] = tip
             else:
-                own *= data.tips[r]
+                own *= tip
             hidden *= data.hidden[r]
         else:
             length = b[w] - t
+            _moved(state.message[w], length, rate, other, scratch.sums)
+            if h < S and state.late[w] and len(data.pattern) > 0:
+                _with_variants(h, w, theta, data, other)
             if i == 0:
-                _moved(state.message[w], length, rate, own, scratch.sums)
+                own[:] = other
             else:
-                _moved(state.message[w], length, rate, other, scratch.sums)
                 own *= other
             charged += state.charged[w] + length * (1 - state.hidden[w])
             hidden *= state.hidden[w]
@@ -413,7 +472,7 @@ def _latest(h, par, b, s, data):  # type: ignore[no-untyped-def]
     """Return the date before which h must have been infected."""
     end = np.inf
     if h < len(data.start) - 1:
-        end = s[data.start[h]]
+        end = _sampled(h, s, data)
     for c in range(len(par)):
         if par[c] == h:
             end = min(end, b[c])
@@ -579,7 +638,7 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
         w = _free_place(par, S)
         if h >= S or w < 0:
             return -np.inf
-        end = s[data.start[h]]
+        end = _sampled(h, s, data)
         at = b[h] + _part(theta, _DELAY_SHAPE, rng) * (end - b[h])
         log_q = _log_between(b[h], at, end, theta, _DELAY_SHAPE)
         for c in range(N):
@@ -596,7 +655,7 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
     if move == 8:  # the other way: one takes the place and the children of such an infector
         if h >= S or p < S:
             return -np.inf
-        log_q = _log_between(b[p], b[h], s[data.start[h]], theta, _DELAY_SHAPE)
+        log_q = _log_between(b[p], b[h], _sampled(h, s, data), theta, _DELAY_SHAPE)
         log_q += np.log(share if late[h] else 1 - share)
         for c in range(N):
             if par[c] == p or par[c] == h:
@@ -611,7 +670,8 @@ def _proposed(move, theta, par, b, s, late, data, scratch, rng):  # type: ignore
     log_ratio, at, removed, sibling = 0.0, b[h], -1, -1
     if h < S and rng.random() < 0.5:
         x = rng.standard_gamma(np.exp(theta[3])) * np.exp(theta[2] - theta[3])
-        old, at = s[data.start[h]] - b[h], s[data.start[h]] - x
+        first = _sampled(h, s, data)
+        old, at = first - b[h], first - x
         log_ratio += _log_gamma_density(old, theta[2], theta[3])
         log_ratio -= _log_gamma_density(x, theta[2], theta[3])
         if at >= _latest(h, par, b, s, data):
@@ -778,8 +838,10 @@ def run(rng, theta, prior, par, b, s, data, laws, spare, state, scratch, plan, o
                 n = 0
                 if new_tree > -np.inf:
                     state.term[h] = term
-                    new_letters, settled = log_letters, b[h] + np.exp(theta[_TRUNK])
-                    if min(s[r], settled) != min(old, settled):
+                    new_letters, trunk = log_letters, np.exp(theta[_TRUNK])
+                    drift = 1 / (1 + np.exp(-theta[_DRIFT]))
+                    settled = _settled(old, b[h], trunk, drift)
+                    if _settled(s[r], b[h], trunk, drift) != settled:
                         scratch.marked[h] = 1
                         n = _refreshed(theta, par, b, s, data, state, scratch)
                         new_letters = _log_letters(theta, par, b, data, state, scratch)
@@ -828,7 +890,7 @@ def run(rng, theta, prior, par, b, s, data, laws, spare, state, scratch, plan, o
                     log_ratio -= (theta[j] - centre[j]) ** 2 / (2 * spread[j] ** 2)
                     if abs(theta[j] - centre[j]) > 6 * spread[j]:
                         log_ratio = -np.inf
-            by_laws = k not in (_RATE, _TRUNK, _LATE, _AGE)
+            by_laws = k not in (_RATE, _TRUNK, _LATE, _AGE, _DRIFT, _MIXED)
             new_tree = log_tree
             if by_laws:
                 _fill_laws(theta, spare)
@@ -839,12 +901,13 @@ def run(rng, theta, prior, par, b, s, data, laws, spare, state, scratch, plan, o
                     log_ratio -= new_tree - log_tree
             new_letters, n = log_letters, 0
             if new_tree > -np.inf:
-                if shift or k in (_RATE, _TRUNK):
+                of_letters = k in (_RATE, _TRUNK, _DRIFT, _MIXED)
+                if shift or of_letters:
                     for h in range(N):
                         scratch.marked[h] = par[h] != NOBODY
-                if shift or redrawn or k in (_RATE, _TRUNK):
+                if shift or redrawn or of_letters:
                     n = _refreshed(theta, par, b, s, data, state, scratch)
-                if shift or redrawn or k in (_RATE, _TRUNK, _AGE):
+                if shift or redrawn or of_letters or k == _AGE:
                     new_letters = _log_letters(theta, par, b, data, state, scratch)
             log_ratio += new_tree + new_letters - log_tree - log_letters
             counts[10 + shift, 1] += 1

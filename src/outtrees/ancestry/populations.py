@@ -223,7 +223,7 @@ def _read(
                 f"{first_ten(others) or 'nothing'} the group; leave these kinds out"
             )
         kinds[by] = "group"
-    return read_table(ancestry, table, sequences, unsequenced, kinds, "group")
+    return read_table(ancestry, table, sequences, unsequenced, kinds=kinds, unique_within="group")
 
 
 def _settings(ancestry: Ancestry, min_support: float) -> dict[str, Any]:

@@ -57,6 +57,7 @@ class Posterior:
     edges: PossibleEdges  # in a possible order of dates
     roots: Roots
     whole: bool = False  # whether trees, dates and parameters of an outbreak are drawn together
+    sample_dates: Array | None = None  # (M, 4), of `records.samples`, as the cells of dates
 
     @property
     def lineage(self) -> Lineage:

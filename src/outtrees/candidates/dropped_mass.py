@@ -319,7 +319,7 @@ def _bounded(kernel: ColumnKernel, cells: Array) -> bool:
         peaked = kernel.table is not None or kernel.log_shape >= 0
         return peaked and bool((halves == np.round(halves)).all())
     if isinstance(kernel, Substitution):
-        return kernel.model == "JC69"
+        return kernel.model == "JC69" and not kernel.clock
     if isinstance(kernel, Reversion):
         return kernel.tail is None
     if isinstance(kernel, Sticky):  # loops count one of several categories as unknown

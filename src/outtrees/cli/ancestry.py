@@ -77,7 +77,7 @@ _SAME = (
     "group_spread",
     *("waiting_mean", "waiting_sd", "waiting_law", "disease", "transmission"),
     *("generation_mean", "generation_sd", "delay_mean", "delay_sd"),
-    *("substitution_rate", "sampled"),
+    *("substitution_rate", "sampled", "host"),
     *("date_uncertainty", "until", "censored", "substitution"),
     *("parameters", "max_iter", "candidates", "n_candidates", "contacts_directed"),
 )
@@ -182,6 +182,12 @@ _transmission = together(
         "Substitutions a site and day (or unit of --date); learned if not given.",
     ),
     positive("--sampled", "Share of cases that were sampled; learned if not given.", most=1),
+    column("--host", "Whose sample each row is, if several are of one host; parents are hosts."),
+    file(
+        "--variants",
+        "How frequent bases are within samples: VCF with AF or AD, or a table sample, position, "
+        "base, frequency.",
+    ),
     section="Transmission model",
 )
 _dates = together(
@@ -224,7 +230,9 @@ _changes = together(
         "A column that takes part even if it adds too little to distinguish parents from others.",
     ),
     click.option(
-        "--clock", is_flag=True, help="Numbers and places change more the more time has passed."
+        "--clock",
+        is_flag=True,
+        help="Numbers, places and sequences change the more the more time has passed.",
     ),
     click.option(
         "--group-spread", is_flag=True, help="Estimate the spread of places for each group."
@@ -316,7 +324,15 @@ def command(**options: Any) -> None:
 
 
 # Options that name a file besides the table and the sequences.
-_FILES_BESIDE = ("contacts", "stays", "distances", "log_weights", "generation_time", "calibrate")
+_FILES_BESIDE = (
+    "contacts",
+    "stays",
+    "variants",
+    "distances",
+    "log_weights",
+    "generation_time",
+    "calibrate",
+)
 
 
 class Given(NamedTuple):
@@ -374,8 +390,10 @@ def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
     """Return everything that the options name, read and matched by identity."""
     from outtrees.ancestry.model_choice import check_dated
     from outtrees.records.evidence import as_evidence
+    from outtrees.records.samples import by_host, with_variants
 
-    records = load_records(options, unique_within, **_roles(options))
+    records = by_host(load_records(options, unique_within, **_roles(options)), options["host"])
+    records = with_variants(records, _listed(options, "variants"))
     records = as_evidence(records, (options["until"], options["censored"]))
     notes, table = [], None
     if options["generation_time"] is not None:
@@ -420,16 +438,19 @@ def _with_inputs(records: Records, options: Mapping[str, Any]) -> Records:
 
 
 def _listed(options: Mapping[str, Any], name: str) -> Any:
-    """Return the contacts or the stays of a file, None if there is none."""
+    """Return the contacts, stays or variants of a file, None if there is none."""
     if options[name] is None:
         return None
     from outtrees.records.column import MISSING
     from outtrees.records.contacts import read_contacts, read_stays
+    from outtrees.records.samples import read_variants
 
-    return {"contacts": read_contacts, "stays": read_stays}[name](
+    reader: Any = {"contacts": read_contacts, "stays": read_stays, "variants": read_variants}[name]
+    reading = ("encoding", "quotes", "max_bytes", *(["day_first"] * (name != "variants")))
+    return reader(
         options[name],
         missing=(*MISSING, *options["na"]),
-        **{key: options[key] for key in ("encoding", "quotes", "max_bytes", "day_first")},
+        **{key: options[key] for key in reading},
     )
 
 
@@ -453,7 +474,7 @@ def _roles(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return kind → columns, from the options that name columns."""
     return {
         "date": [name for name in (options["date"], options["until"]) if name is not None],
-        "categorical": options["censored"],
+        "categorical": [c for c in (options["censored"], options["host"]) if c is not None],
         "label": options["label"],
         "parent": options["parent_column"],
         "introduction": options["introduction_column"],

@@ -130,10 +130,11 @@ def make_outbreak(
 class SampledOutbreak(NamedTuple):
     """Samples in order of their dates, and the truth about all people above them."""
 
-    table: dict[str, list[str]]  # sample, date
+    table: dict[str, list[str]]  # sample, date; host, if one may have several samples
     sequences: dict[str, str]  # sample → DNA; N where not read
     infectors: dict[str, str]  # person → infector, "" for an introduction
     infected: dict[str, float]  # person → days after 1 January 2020
+    variants: dict[str, list[str]]  # sample, position, base, frequency
 
 
 def make_sampled_outbreak(
@@ -152,6 +153,10 @@ def make_sampled_outbreak(
     n_sites: int = 10_000,
     settling: float = float("inf"),
     late: float = 1.0,
+    repeats: float = 0.0,
+    drift: float = 0.0,
+    variants: float = 0.0,
+    mixed: float = 0.0,
     read: float = 1.0,
     tries: int = 10_000,
     random_state: Any = None,
@@ -165,10 +170,13 @@ def make_sampled_outbreak(
     allows with probability `late`, else at infection, and changes by itself from then on. Outbreaks
     that die out before there are enough samples are begun anew, `tries` times in all.
 
+    Sites of a person may become variable, with two letters of which the first has x of 1 with
+    density in proportion to x. A strain that departs late has either, with their frequencies.
+
     Parameters
     ----------
     n_samples : int
-        Samples.
+        Samples; people who are sampled, if they may be so again.
     generation_mean, generation_sd : float
         Of the days from infection to infection.
     delay_mean, delay_sd : float
@@ -187,6 +195,16 @@ def make_sampled_outbreak(
         Sites of DNA.
     settling, late : float
         Within-host diversity, as above; by default a child has all that its parent gained before.
+    repeats : float
+        Expected number of further samples of a person, each a delay after the one before; those
+        after the last first sample are left out.
+    drift : float
+        Share of the rate at which a host's sequence goes on changing after `settling` days.
+        Two samples of one moment differ as if they were a day apart.
+    variants : float
+        Expected number of sites that become variable in a person.
+    mixed : float
+        The chance that of a variable site two strains are passed on.
     read : float
         The share of sites that are read.
     tries : int
@@ -197,8 +215,8 @@ def make_sampled_outbreak(
     Returns
     -------
     SampledOutbreak
-        A named tuple of table, sequences, infectors and infected. People above the samples have
-        names too; those in the table were sampled.
+        A named tuple of table, sequences, infectors, infected and variants. People above the
+        samples have names too; those in the table were sampled.
 
     Raises
     ------
@@ -242,26 +260,63 @@ def make_sampled_outbreak(
         if person in kept and above[person] >= 0:
             kept.add(above[person])
     people = sorted(kept)  # above the samples, in order of infection
-    clock = _Clock(substitution_rate * n_sites, n_sites, settling, late, times[0] - origin)
-    changed = _strains(people, found, clock, rng)
     names = {person: f"p{person}" for person in people}
-    strain, start, sequences = rng.integers(4, size=n_sites), date(2020, 1, 1), {}
-    for row in rows:
-        letters = strain.copy()
-        for site, move in changed[row].items():
-            letters[site] = (letters[site] + move) % 4
-        text = _BASES[letters]
-        text[rng.random(n_sites) >= read] = "N"
-        sequences[names[row]] = "".join(text)
+    samples = [(names[row], row, dates[row]) for row in rows]
+    for row in rows if repeats > 0 else ():
+        delays = rng.gamma(delay_shape, delay_mean / delay_shape, rng.poisson(repeats))
+        days = (dates[row] + np.cumsum(delays)).tolist()
+        samples += [(f"{names[row]}.{i}", row, day) for i, day in enumerate(days, start=2)]
+    samples = sorted(
+        (sample for sample in samples if sample[2] <= dates[rows[-1]]), key=lambda sample: sample[2]
+    )
+    clock = _Clock(
+        *(substitution_rate * n_sites, n_sites, settling, late, times[0] - origin),
+        *(drift, variants, mixed),
+    )
+    changed, variable = _strains(people, found, samples, clock, rng)
+    start, strain = date(2020, 1, 1), rng.integers(4, size=n_sites)
+    sequences, listed = _letters(samples, changed, variable, strain, read, rng)
+    table = {
+        "sample": [name for name, _, _ in samples],
+        "date": [(start + timedelta(days=int(day))).isoformat() for _, _, day in samples],
+    }
+    if repeats > 0:
+        table["host"] = [names[row] for _, row, _ in samples]
     return SampledOutbreak(
-        {
-            "sample": [names[row] for row in rows],
-            "date": [(start + timedelta(days=int(dates[row]))).isoformat() for row in rows],
-        },
+        table,
         sequences,
         {names[p]: names.get(above[p], "") for p in people},
         {names[p]: times[p] for p in people},
+        listed,
     )
+
+
+def _letters(
+    samples: list[tuple[str, int, float]],
+    changed: list[dict[int, int]],
+    variable: dict[int, dict[int, dict[int, float]]],
+    strain: NDArray[np.int64],
+    read: float,
+    rng: np.random.Generator,
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the sequences of all samples, of variable sites the commonest letter, and a table."""
+    sequences = {}
+    listed: dict[str, list[str]] = {"sample": [], "position": [], "base": [], "frequency": []}
+    for (name, row, _), moves in zip(samples, changed, strict=True):
+        letters = strain.copy()
+        for site, move in moves.items():
+            letters[site] = (letters[site] + move) % 4
+        for site, shares in variable[row].items():
+            for move, share in shares.items():
+                base = str(_BASES[(strain[site] + move) % 4])
+                cells = name, str(site + 1), base, f"{share:.4f}"
+                for column, cell in zip(listed.values(), cells, strict=True):
+                    column.append(cell)
+            letters[site] = (strain[site] + max(shares, key=shares.__getitem__)) % 4
+        text = _BASES[letters]
+        text[rng.random(len(strain)) >= read] = "N"
+        sequences[name] = "".join(text)
+    return sequences, listed
 
 
 class _Clock(NamedTuple):
@@ -272,17 +327,26 @@ class _Clock(NamedTuple):
     settling: float
     late: float
     origin: float  # its date
+    drift: float
+    variants: float
+    mixed: float
 
 
 def _strains(
     people: list[int],
     found: tuple[list[float], list[int], dict[int, float]],
+    samples: list[tuple[str, int, float]],
     clock: _Clock,
     rng: np.random.Generator,
-) -> dict[int, dict[int, int]]:
-    """Return for each sample in how far its letters differ from the origin's, by site."""
+) -> tuple[list[dict[int, int]], dict[int, dict[int, dict[int, float]]]]:
+    """Return in how far letters differ from the origin's: of each sample, by site.
+
+    And of each person at variable sites how frequent they are.
+    """
     times, above, dates = found
     until = {person: dates.get(person, times[person]) for person in people}
+    for _, person, day in samples:
+        until[person] = max(until[person], day)
     for person in people:
         if above[person] >= 0:
             until[above[person]] = max(until[above[person]], times[person])
@@ -304,15 +368,55 @@ def _strains(
     def strain_at(person: int, moment: float) -> dict[int, int]:
         return after(first[person], [change for change in gained[person] if change[0] <= moment])
 
+    def settled(person: int, moment: float) -> float:
+        end = times[person] + clock.settling
+        return min(moment, end) + (clock.drift * (moment - end) if moment > end else 0.0)
+
+    variable: dict[int, dict[int, dict[int, float]]] = {}  # person, site, move: frequency
     for person in people:
         v, b = above[person], times[person]
-        own, start = {}, clock.origin
+        own, start, variable[person] = {}, clock.origin, {}
         if v >= 0:
-            start = min(b, times[v] + clock.settling) if rng.random() < clock.late else times[v]
+            is_late = rng.random() < clock.late
+            start = settled(v, b) if is_late else times[v]
             own = strain_at(v, start)
+            if is_late:
+                drawn, variable[person] = _passed_on(variable[v], clock.mixed, rng)
+                own |= drawn
         first[person] = after(own, changes(start, b))
-        gained[person] = changes(b, min(until[person], b + clock.settling))
-    return {person: strain_at(person, dates[person]) for person in dates}
+        gained[person] = changes(b, settled(person, until[person]))
+        variable[person] = _new_variants(first[person], clock, rng) | variable[person]
+    far = clock.drift / 2
+    return [
+        after(strain_at(person, settled(person, day)), changes(day, day + far) if far else [])
+        for _, person, day in samples
+    ], variable
+
+
+def _new_variants(
+    own: dict[int, int], clock: _Clock, rng: np.random.Generator
+) -> dict[int, dict[int, float]]:
+    """Return sites that become variable in a person with these letters, and frequencies there."""
+    found = {}
+    for site in rng.integers(clock.n_sites, size=rng.poisson(clock.variants)).tolist():
+        move, share = own.get(site, 0), float(np.sqrt(rng.uniform()))
+        found[site] = {move: share, (move + int(rng.integers(1, 4))) % 4: 1 - share}
+    return found
+
+
+def _passed_on(
+    variable: dict[int, dict[int, float]], mixed: float, rng: np.random.Generator
+) -> tuple[dict[int, int], dict[int, dict[int, float]]]:
+    """Return the letters of a strain from where sites are variable, and sites that stay so."""
+    own, still = {}, {}
+    for site, shares in variable.items():
+        moves, chances = list(shares), list(shares.values())
+        one, other = (int(rng.choice(moves, p=chances)) for _ in range(2))
+        own[site] = one
+        if one != other and rng.random() < mixed:
+            share = rng.uniform()
+            still[site] = {one: share, other: 1 - share}
+    return own, still
 
 
 def _grown(

@@ -57,6 +57,7 @@ CLASSES: dict[str, str] = {
     # Who came from whom
     "Column": "outtrees.records.column",
     "Records": "outtrees.records.records",
+    "Samples": "outtrees.records.samples",
     "Contacts": "outtrees.models.columns.contacts",
     "Counts": "outtrees.models.count",
     "Distances": "outtrees.models.columns.matrices",

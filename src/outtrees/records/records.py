@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from outtrees._common.text import counted, first_ten, html_table, quoted, shown
 from outtrees.errors import RecordsError
 from outtrees.records.column import Column
+
+if TYPE_CHECKING:
+    from outtrees.records.samples import Samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,8 @@ class Records:
         The column of dates that says when records ended, if the table was made to say so.
     notes : tuple of str
         Sentences on how the table was read.
+    samples : Samples, or None
+        If records are hosts with several samples, or variants within samples are known.
 
     Examples
     --------
@@ -64,6 +69,7 @@ class Records:
     group_names: tuple[str, ...] = ()
     until: str | None = None
     notes: tuple[str, ...] = ()
+    samples: Samples | None = None
 
     def __post_init__(self) -> None:
         homes = self.groups if self.groups is not None else np.zeros(len(self.ids), dtype=np.intp)
@@ -143,6 +149,7 @@ class Records:
             columns=tuple(column.take(rows) for column in self.columns),
             known_parents=known,
             groups=None if self.groups is None else self.groups[rows],
+            samples=None if self.samples is None else self.samples.take(rows),
         )
 
     def describe(self) -> str:

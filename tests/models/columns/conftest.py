@@ -203,14 +203,14 @@ def _waiting(name, kernel, column, points, weights, alone, **options):
     )
 
 
-def _substitution(name, letters, model="JC69"):
+def _substitution(name, letters, model="JC69", clock=False):
     C, rng = len(letters), np.random.default_rng(4)
     column = rng.choice(C, p=[0.7, *[0.3 / (C - 1)] * (C - 1)], size=(12, 3)).astype(float)
     points = np.array(list(product(range(C), repeat=3)), dtype=float)
 
     return KernelCase(
         name,
-        _started(Substitution(tuple(letters), model), column, rate=0.15, kappa=3.5),
+        _started(Substitution(tuple(letters), model, clock), column, rate=0.15, kappa=3.5),
         column,
         points,
         np.ones(len(points)),
@@ -331,6 +331,7 @@ CASES = [
     ),
     _substitution("jc69", "ACGT"),
     _substitution("k80", "ACGT", "K80"),
+    _substitution("jc69-clock", "ACGT", clock=True),
     _substitution("two-letters", "01"),
     _substitution("five-letters", "ABCDE"),
 ]

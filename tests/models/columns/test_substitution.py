@@ -186,3 +186,54 @@ def test_the_description_counts_substitutions_of_all_sites(model):
     kernel = Substitution(levels=("A", "C", "G", "T"), model=model)
     started = replace(kernel.start(np.zeros((3, 40))), rate=0.05)
     assert started.describe().startswith("2 substitutions a link (0.05 a site)")
+
+
+# The clock ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["JC69", "K80"])
+def test_substitutions_run_with_links_and_time(model):
+    """k links over t units of time are k + per_time·t links' worth of substitutions."""
+    kernel = replace(Substitution(DNA, model, clock=True), rate=0.05, kappa=3.0, per_time=0.7)
+    codes = np.arange(4.0)[:, None]
+    kernel = replace(kernel, common=np.zeros(1), n_sites=1)
+    child, parent = (part.ravel() for part in np.indices((4, 4)))
+    elapsed = np.linspace(0.0, 30.0, 16)
+    found = kernel.log_steps(kernel.pairs(codes, codes, child, parent), 2, elapsed)
+    for e in range(16):
+        kappa = 3.0 if model == "K80" else 1.0
+        right = site_matrix(DNA, (2 + 0.7 * elapsed[e]) * 0.05, kappa)[child[e], parent[e]]
+        assert np.exp(found[e]) == pytest.approx(right, rel=1e-9)
+
+
+@pytest.mark.parametrize("model", ["JC69", "K80"])
+def test_slopes_with_a_clock_are_differences(model):
+    rng = np.random.default_rng(1)
+    values = rng.integers(4, size=(8, 30)).astype(float)
+    values[rng.random(values.shape) < 0.1] = np.nan
+    kernel = replace(Substitution(DNA, model, clock=True).start(values), rate=0.02, per_time=0.4)
+    child, parent = np.triu_indices(8, 1)[::-1]
+    pairs, elapsed = kernel.pairs(values, values, child, parent), rng.exponential(5, len(child))
+    weights = rng.normal(size=(2, len(child)))
+    found, now = kernel.slopes(pairs, weights, elapsed), kernel.params
+
+    def total(params):
+        moved = kernel.with_params(params)
+        return sum(weights[k - 1] @ moved.log_steps(pairs, k, elapsed) for k in (1, 2))
+
+    for i in range(len(now)):
+        step = 1e-4 * np.eye(len(now))[i]
+        slope = (total(now + step) - total(now - step)) / 2e-4
+        assert found[i] == pytest.approx(slope, rel=1e-5, abs=1e-5)
+    np.testing.assert_allclose(kernel.with_params(now).params, now, rtol=1e-12)
+    assert len(kernel.priors()) == len(kernel.quantities()) == len(now)
+
+
+def test_time_is_ignored_without_a_clock():
+    values = np.random.default_rng(2).integers(4, size=(5, 20)).astype(float)
+    kernel = Substitution(DNA).start(values)
+    pairs = kernel.pairs(values, values, np.array([1, 2]), np.array([0, 1]))
+    still = kernel.log_steps(pairs, 1)
+    np.testing.assert_array_equal(kernel.log_steps(pairs, 1, np.array([3.0, 90.0])), still)
+    assert "unit of time" not in kernel.describe()
+    assert "a unit of time" in replace(kernel, clock=True).describe()

@@ -36,6 +36,8 @@ _SAME, _TRANSITION, _OTHER, _UNKNOWN = range(4)
 class Substitution(ColumnKernel):
     """Sites that mutate independently at one learned rate, d = k·rate substitutions a site.
 
+    With a clock d = (k + per_time·elapsed)·rate, as a walk widens (`Drift`).
+
     Parameters
     ----------
     levels : tuple of str
@@ -44,6 +46,8 @@ class Substitution(ColumnKernel):
         "JC69": all changes are equally likely (for C letters, p(any change) =
         (C − 1)/C·(1 − exp(−C d/(C − 1)))). "K80" (A, C, G, T only): transitions (A↔G, C↔T) are
         `kappa` times as likely as each transversion; kappa is learned too.
+    clock : bool
+        Whether sites change the more the more time has passed.
 
     Notes
     -----
@@ -70,8 +74,10 @@ class Substitution(ColumnKernel):
 
     levels: tuple[str, ...] = ("A", "C", "G", "T")
     model: str = "JC69"
+    clock: bool = False
     _: KW_ONLY
     rate: float = 0.01  # substitutions a site and link
+    per_time: float = 0.1  # links' worth of substitutions for each unit of time, with a clock
     kappa: float = 2.0
     common: Any = field(default=None, repr=False)  # (L,), the commonest letter of each site
     divergence: float = 0.1
@@ -148,9 +154,9 @@ class Substitution(ColumnKernel):
             result[rows, _UNKNOWN] = unknown.log_letters(parent[rows], a, own)
         return result
 
-    def _log_sites(self, k: int, rate: float, kappa: float) -> Array:
-        """Return log p of one site that is the same, a transition, or another change (3,)."""
-        d, C = k * rate, len(self.levels)
+    def _log_sites(self, links: float | Array, rate: float, kappa: float) -> Array:
+        """Return log p of one site that is the same, a transition, or another change (3, …)."""
+        d, C = links * rate, len(self.levels)
         if self.model == "JC69":
             change = -np.expm1(-C * d / (C - 1)) / C  # to one given letter
             return np.array([np.log1p(-(C - 1) * change), np.log(change), np.log(change)])
@@ -162,6 +168,9 @@ class Substitution(ColumnKernel):
 
     def log_steps(self, pairs: Array, k: int, elapsed: Array | None = None) -> Array:
         """Return log p(child's sites | parent's sites, k links apart) for each edge (E,)."""
+        if self.clock and elapsed is not None:
+            sites = self._log_sites(k + self.per_time * elapsed, self.rate, self.kappa)
+            return np.asarray((pairs[:, :_UNKNOWN] * sites.T).sum(axis=1) + pairs[:, _UNKNOWN])
         sites = self._log_sites(k, self.rate, self.kappa)
         return pairs[:, :_UNKNOWN] @ sites + pairs[:, _UNKNOWN]
 
@@ -186,8 +195,9 @@ class Substitution(ColumnKernel):
 
     @property
     def params(self) -> Array:
-        """Logarithms of rate and kappa, and the logit of the divergence."""
+        """Logarithms of rate, kappa and the clock's rate, and the logit of the divergence."""
         own = [np.log(self.rate)] + [np.log(self.kappa)] * (self.model == "K80")
+        own += [np.log(self.per_time)] * self.clock
         return np.array([*own, logit(2 * self.divergence)])
 
     def with_params(self, params: Array) -> Self:
@@ -196,15 +206,25 @@ class Substitution(ColumnKernel):
         kappa = self.kappa
         if self.model == "K80":
             kappa = float(np.exp(np.clip(params[1], np.log(1e-4), np.log(1e4))))
+        per_time = float(np.exp(np.clip(params[-2], -30.0, 30.0))) if self.clock else self.per_time
         return replace(
             self,
             rate=float(np.exp(np.clip(params[0], low, high))),
             kappa=kappa,
+            per_time=per_time,
             divergence=share_of(params[-1]) / 2,
         )
 
     def slopes(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
         """Return ∂/∂params of Σ weights · log_steps: the sites that stay or change, weighted."""
+        if self.clock and elapsed is not None:
+            return differences(
+                lambda kernel: sum(
+                    float(w @ kernel.log_steps(pairs, k, elapsed))
+                    for k, w in enumerate(weights, start=1)
+                ),
+                self,
+            )
         K, totals = len(weights), weights @ pairs[:, :_UNKNOWN]  # (K, 3)
 
         def total(kernel: Self) -> float:
@@ -228,7 +248,7 @@ class Substitution(ColumnKernel):
         return [np.concatenate([[rate], now[1:]]) for rate in rates]
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
-        """Return the parents' sequences after k links."""
+        """Return the parents' sequences after k links, as if no time had passed by the clock."""
         same, transition, _ = np.exp(self._log_sites(k, self.rate, self.kappa))
         C, draw = len(self.levels), rng.random(parents.shape)
         codes = parents.astype(np.int64)
@@ -247,11 +267,17 @@ class Substitution(ColumnKernel):
         return ((self.common + rare * rng.integers(1, C, size=shape)) % C).astype(np.float64)
 
     def quick(self, values: Array, generations: int, elapsed: float) -> Sites:
-        """Return the sites; a transition counts as any change, an unread one as the commonest."""
+        """Return the sites; a transition counts as any change, an unread one as the commonest.
+
+        A clock counts as if the typical time had passed.
+        """
         codes = _codes(values)
         constant = (codes == codes[:1]).all(axis=0) & (codes[0] != MISSING)
         logs = np.array(
-            [self._log_sites(k, self.rate, self.kappa) for k in range(1, generations + 1)]
+            [
+                self._log_sites(k + self.per_time * elapsed * self.clock, self.rate, self.kappa)
+                for k in range(1, generations + 1)
+            ]
         )
         known = max(int((codes != MISSING).sum()), 1)
         common = int((codes == self.common).sum())
@@ -264,7 +290,7 @@ class Substitution(ColumnKernel):
         )
 
     def priors(self) -> list[Prior]:
-        """Return those of the rate, kappa and divergence.
+        """Return those of the rate, kappa, clock and divergence.
 
         About one substitution a link, within a factor of 20 by one standard deviation; kappa about
         2; an introduced strain is about as far off as the records are among themselves, which is
@@ -273,17 +299,21 @@ class Substitution(ColumnKernel):
         n, guess = self.n_sites, self.divergence_guess
         rate: list[Prior] = [Normal(-float(np.log(n)), _PRIOR_RATE)]
         kappa: list[Prior] = [Normal(float(np.log(2.0)), 1.0)] * (self.model == "K80")
-        return [*rate, *kappa, LogitBeta(n * guess, n * (1 - 2 * guess) / 2)]
+        clock: list[Prior] = [Normal(float(np.log(0.1)), 3.0)] * self.clock  # as of a walk
+        return [*rate, *kappa, *clock, LogitBeta(n * guess, n * (1 - 2 * guess) / 2)]
 
     def quantities(self) -> list[Quantity]:
         """Return the substitutions of a link, kappa, and the divergence of a root a site."""
         kappa = [Quantity("kappa", self.kappa)] * (self.model == "K80")
         rate = Quantity("substitutions", self.rate * self.n_sites, "a link")
+        kappa += [Quantity("clock", self.per_time, "1/time")] * self.clock
         return [rate, *kappa, Quantity("divergence", self.divergence, "a site")]
 
     def describe(self) -> str:
         """Return the substitutions expected in one link."""
         text = f"{self.rate * self.n_sites:.3g} substitutions a link ({self.rate:.2g} a site)"
+        if self.clock:
+            text += f" and {self.rate * self.per_time * self.n_sites:.3g} a unit of time"
         if self.model == "K80":
             text += f", transitions {self.kappa:.3g} times as likely as a transversion"
         rare = self.divergence * self.n_sites
