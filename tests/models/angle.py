@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from outtrees.models.column import CellKernel
+from outtrees.models.column import CellKernel, Learned
+from outtrees.models.priors import Normal
 
 _TURNS = 2 * np.pi * np.arange(-8, 9)  # a wrapped normal, up to a standard deviation of some turns
 
@@ -32,12 +33,8 @@ class Angle(CellKernel):
     def _log_cell(self, x):
         return np.full(len(x), -np.log(2 * np.pi))
 
-    @property
-    def params(self):
-        return np.array([self.log_spread])
-
-    def with_params(self, params):
-        return replace(self, log_spread=float(np.clip(params[0], -12, 2)))
+    def learned(self):
+        return [Learned("log_spread", Normal(0.0, 2.0))]
 
     def sample(self, parents, k, rng):
         noise = np.sqrt(k) * np.exp(self.log_spread) * rng.standard_normal(parents.shape)
@@ -48,9 +45,6 @@ class Angle(CellKernel):
 
     def states(self, values):
         return np.arange(90) * (2 * np.pi / 90), np.full(90, 2 * np.pi / 90)
-
-    def log_prior(self):
-        return -0.5 * (self.log_spread / 2) ** 2
 
     def describe(self):
         return f"a link turns it by {np.exp(self.log_spread):.3g} radians"

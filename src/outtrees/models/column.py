@@ -35,6 +35,28 @@ class Quantity(NamedTuple):
     unit: str = ""  # "column": that of the column's cells; "time": that of the dates
 
 
+class Learned(NamedTuple):
+    """A number that a kernel learns: one of its fields, and where it lies beforehand."""
+
+    field: str
+    prior: Prior  # of its coordinate
+    form: str = "number"  # "share": the coordinate is the logit; "positive": log(number / unit)
+    unit: float = 1.0
+    measure: str = ""  # the unit that people state it in, as of a `Quantity`
+
+    def coordinate(self, value: float) -> float:
+        """Return the number without constraints."""
+        if self.form == "share":
+            return logit(value)
+        return float(np.log(value / self.unit)) if self.form == "positive" else value
+
+    def number(self, coordinate: float) -> float:
+        """Return the number at a coordinate."""
+        if self.form == "share":
+            return share_of(coordinate)
+        return self.unit * float(np.exp(coordinate)) if self.form == "positive" else coordinate
+
+
 class ColumnKernel(ABC):
     """How the cells of one column change from parent to child, over k = 1, 2, … links.
 
@@ -44,7 +66,9 @@ class ColumnKernel(ABC):
 
     Parameters are learned by their slopes: a fit asks for the derivative of a weighted sum of
     log-probabilities with respect to `params`, which are free of constraints, and moves the kernel
-    with `with_params`.
+    with `with_params`. Both come from `learned`, where a kernel names the numbers that it learns;
+    one that learns something else, such as a matrix, writes them itself, with `priors` and
+    `quantities`.
 
     A kernel is a value: `start` and `with_params` return a new one. A missing cell is integrated
     out pair by pair: an unknown child pays nothing, a known child with an unknown parent pays
@@ -122,14 +146,20 @@ class ColumnKernel(ABC):
         """
         return partial(self.pairs, children, parents)
 
+    def learned(self) -> Sequence[Learned]:
+        """Return the numbers that are learned: none, unless a kernel says so."""
+        return ()
+
     @property
-    @abstractmethod
     def params(self) -> Array:
         """The parameters that are learned, in coordinates without constraints (P,)."""
+        return np.array([one.coordinate(getattr(self, one.field)) for one in self.learned()])
 
-    @abstractmethod
     def with_params(self, params: Array) -> Self:
         """Return the kernel with these parameters (P,)."""
+        pairs = zip(self.learned(), params, strict=True)
+        moved = {one.field: one.number(float(x)) for one, x in pairs}
+        return replace(self, **moved) if moved else self  # type: ignore[type-var]  # a dataclass
 
     @abstractmethod
     def slopes(self, pairs: Any, weights: Array, elapsed: Array | None = None) -> Array:
@@ -153,7 +183,7 @@ class ColumnKernel(ABC):
 
     def priors(self) -> Sequence[Prior]:
         """Return the prior distribution of each of `params`, in their coordinates."""
-        raise NotImplementedError  # by kernels that state `log_prior` themselves
+        return [one.prior for one in self.learned()]
 
     def log_prior(self) -> float:
         """Return the log prior density of the parameters."""
@@ -197,7 +227,8 @@ class ColumnKernel(ABC):
 
     def quantities(self) -> list[Quantity]:
         """Return the parameters that are learned as people state them."""
-        return [Quantity(f"parameter {i}", float(x)) for i, x in enumerate(self.params, start=1)]
+        known = self.learned()
+        return [Quantity(one.field, getattr(self, one.field), one.measure) for one in known]
 
     def states(self, values: Array) -> tuple[Array, Array] | None:
         """Return values that hidden cells of a column (T, 1) may have, (S,), and their widths (S,).
@@ -333,26 +364,14 @@ class ShareKernel(CellKernel):
     _share: ClassVar[str]  # the field that holds it
     prior_strength: float
 
-    @property
-    def params(self) -> Array:
-        """The share, as a logit."""
-        return np.array([logit(getattr(self, self._share))])
-
-    def with_params(self, params: Array) -> Self:
-        """Return the kernel with this share."""
-        return replace(self, **{self._share: share_of(params[0])})  # type: ignore[type-var]  # a dataclass
-
-    def quantities(self) -> list[Quantity]:
-        """Return the share."""
-        return [Quantity(self._share, getattr(self, self._share))]
+    def learned(self) -> list[Learned]:
+        """Return the share, with its Beta."""
+        half = self.prior_strength / 2
+        return [Learned(self._share, LogitBeta(half, half), "share")]
 
     def start_grid(self) -> list[Array]:
         """Return a column that says next to nothing, and ones that are kept more and more."""
         return [np.array([value]) for value in (-3.0, -1.0, 1.0, 3.0)]
-
-    def priors(self) -> list[Prior]:
-        """Return the Beta of the share."""
-        return [LogitBeta(self.prior_strength / 2, self.prior_strength / 2)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,10 +16,9 @@ from outtrees.models.column import (
     CellKernel,
     CellPairs,
     Index,
+    Learned,
     Quantity,
-    logit,
     rounding,
-    share_of,
     typical_variance,
 )
 from outtrees.models.priors import LogInverseGamma, LogitBeta, Normal, Prior
@@ -664,25 +663,19 @@ class Spots(CellKernel):
 
     # Learning --------------------------------------------------------------------------------
 
-    @property
-    def params(self) -> Array:
-        """The shares that stay and that go near, as logits, and the logarithm of the reach."""
-        return np.array([logit(self.stays), logit(self.near), np.log(self.reach / self.unit)])
-
-    def with_params(self, params: Array) -> Self:
-        """Return the kernel with these parameters."""
-        stays, near = share_of(params[0]), share_of(params[1])
-        return replace(self, stays=stays, near=near, reach=float(np.exp(params[2])) * self.unit)
+    def learned(self) -> list[Learned]:
+        """Return the shares with their Betas, and the reach, a wide log-normal."""
+        half = LogitBeta(self.prior_strength / 2, self.prior_strength / 2)
+        return [
+            Learned("stays", half, "share"),
+            Learned("near", half, "share"),
+            Learned("reach", Normal(-1.0, 2.0), "positive", self.unit, "column"),
+        ]
 
     def start_grid(self) -> list[Array]:
         """Return columns that are kept less and more, with near and far others."""
         shares, reaches = (-1.0, 1.0), (-2.5, 0.0)
         return [np.array([stays, -1.0, reach]) for stays in shares for reach in reaches]
-
-    def priors(self) -> list[Prior]:
-        """Return the Betas of the shares, and a wide log-normal of the reach."""
-        half = LogitBeta(self.prior_strength / 2, self.prior_strength / 2)
-        return [half, half, Normal(-1.0, 2.0)]
 
     def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
         """Return the parents' spots, or others near them or anywhere."""
@@ -705,14 +698,6 @@ class Spots(CellKernel):
         """Return distances in reaches: nearer spots come first, which is all that is needed."""
         scaled = np.broadcast_to(values / self.reach, (generations, *values.shape))
         return Metric(scaled, scaled, np.zeros(generations))
-
-    def quantities(self) -> list[Quantity]:
-        """Return the shares and the reach."""
-        return [
-            Quantity("stays", self.stays),
-            Quantity("near", self.near),
-            Quantity("reach", self.reach, "column"),
-        ]
 
     def describe(self) -> str:
         """Return how often a child is where its parent is, and how far others are."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
 from outtrees._common.types import Array
-from outtrees.models.column import ColumnKernel, Index, Quantity, logit, share_of
-from outtrees.models.priors import LogitBeta, Normal, Prior
+from outtrees.models.column import ColumnKernel, Index, Learned, Quantity, logit
+from outtrees.models.priors import LogitBeta, Normal
 
 _SPREAD = 2.0  # standard deviation of the logit of the share, beforehand, about 0
 _PSEUDO = 0.5  # pairs with and without a contact, added to those that there are
@@ -117,32 +117,27 @@ class Contacts(ColumnKernel):
 
     def slopes_common(self) -> Array:
         """Return ∂/∂params of `log_common` (2,)."""
-        return self._learned(self.n_met - self.n_pairs * self.rate, 0.0)
+        by_rate = self.n_met - self.n_pairs * self.rate
+        return np.empty(0) if self.fixed else np.array([by_rate, 0.0])
 
-    def _learned(self, by_rate: float, by_share: float) -> Array:
-        return np.empty(0) if self.fixed else np.array([by_rate, by_share])
-
-    @property
-    def params(self) -> Array:
-        """The logits of the rate and of the share."""
-        return self._learned(logit(self.rate), logit(self.share))
-
-    def with_params(self, params: Array) -> Self:
-        """Return the kernel with this rate and share."""
+    def learned(self) -> list[Learned]:
+        """Return the rate, beforehand half a pair with and without a contact, and the share."""
         if self.fixed:
-            return self
-        rate, share = (share_of(float(value)) for value in params)
-        return replace(self, rate=rate, share=share)
+            return []
+        rate = Learned("rate", LogitBeta(_PSEUDO, _PSEUDO), "share")
+        return [rate, Learned("share", Normal(0.0, _SPREAD), "share")]
 
     def slopes(
         self, pairs: NDArray[np.int8], weights: Array, elapsed: Array | None = None
     ) -> Array:
         """Return ∂/∂params of Σ weights · log_steps (2,)."""
+        if self.fixed:
+            return np.empty(0)
         without, met = (float(weights[0][pairs == code].sum()) for code in (0, 1))
         rate, share, reported = self.rate, self.share, self.reported
         by_rate = met * (1 - rate) * ((1 - share) * rate / reported - 1)
         by_share = met * (1 - rate) * share * (1 - share) / reported - without * share
-        return self._learned(by_rate, by_share)
+        return np.array([by_rate, by_share])
 
     def start_grid(self) -> list[Array]:
         """Return the rate of all pairs, with few or many contacts of true pairs."""
@@ -155,10 +150,6 @@ class Contacts(ColumnKernel):
     def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
         """Return unknown numbers, likewise."""
         return np.full((n, 1), np.nan)
-
-    def priors(self) -> list[Prior]:
-        """Return those of the rate, half a pair with and without a contact, and of the share."""
-        return [] if self.fixed else [LogitBeta(_PSEUDO, _PSEUDO), Normal(0.0, _SPREAD)]
 
     def quantities(self) -> list[Quantity]:
         """Return how often true pairs and others have a contact."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from outtrees._common.types import Array
-from outtrees.models.column import ColumnKernel, Index, Quantity
-from outtrees.models.priors import LogInverseGamma, Prior
+from outtrees.models.column import ColumnKernel, Index, Learned, Quantity
+from outtrees.models.priors import LogInverseGamma
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +70,9 @@ class Distances(ColumnKernel):
         """Return the density of a typical distance, for each record (n,)."""
         return np.full(len(values), self._log_alone)
 
-    @property
-    def params(self) -> Array:
-        """The logarithm of the scale."""
-        return np.array([np.log(self.scale)])
-
-    def with_params(self, params: Array) -> Self:
-        """Return the kernel with this scale."""
-        return replace(self, scale=float(np.exp(params[0])))
+    def learned(self) -> list[Learned]:
+        """Return the scale, with its inverse-gamma."""
+        return [Learned("scale", LogInverseGamma(1.0, 0.1 * self.typical), "positive")]
 
     def slopes(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
         """Return ∂/∂ log scale of Σ weights · log_steps: Σ w (distance / scale − k)."""
@@ -96,10 +91,6 @@ class Distances(ColumnKernel):
     def sample_alone(self, n: int, rng: np.random.Generator) -> NoReturn:
         """Refuse, likewise."""
         raise ValueError("records known by their distances cannot be simulated; give columns")
-
-    def priors(self) -> list[Prior]:
-        """Return the inverse-gamma of the scale."""
-        return [LogInverseGamma(1.0, 0.1 * self.typical)]
 
     def quantities(self) -> list[Quantity]:
         """Return the mean distance of a link."""
@@ -141,15 +132,6 @@ class GivenWeights(ColumnKernel):
         """Return 0 for each record (n,): all roots are alike."""
         return np.zeros(len(values))
 
-    @property
-    def params(self) -> Array:
-        """None: nothing is learned."""
-        return np.empty(0)
-
-    def with_params(self, params: Array) -> Self:
-        """Return the kernel as it is."""
-        return self
-
     def slopes(self, pairs: Array, weights: Array, elapsed: Array | None = None) -> Array:
         """Return no slopes: nothing is learned."""
         return np.empty(0)
@@ -161,10 +143,6 @@ class GivenWeights(ColumnKernel):
     def sample_alone(self, n: int, rng: np.random.Generator) -> NoReturn:
         """Refuse, likewise."""
         raise ValueError("records known by their weights cannot be simulated; give columns")
-
-    def priors(self) -> list[Prior]:
-        """Return none: there are no parameters."""
-        return []
 
     def describe(self) -> str:
         """Return where the weights came from."""

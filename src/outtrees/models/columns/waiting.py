@@ -13,9 +13,9 @@ from scipy.special import gammaln, log_ndtr
 
 from outtrees._common.text import short_number
 from outtrees._common.types import Array
-from outtrees.models.column import CellKernel, Index, Quantity
+from outtrees.models.column import CellKernel, Index, Learned, Quantity
 from outtrees.models.columns.gamma_tails import log_tails
-from outtrees.models.priors import Normal, Prior
+from outtrees.models.priors import Normal
 from outtrees.models.quick import Gaps
 
 # Columns of a cell: date, date from which children wait, ± half-width, 1 where still open.
@@ -211,22 +211,26 @@ class Waiting(CellKernel):
             return False, False
         return self.mean is None, self.sd is None
 
+    def learned(self) -> list[Learned]:
+        """Return the logarithms of the mean and of mean² / variance, as far as they are learned.
+
+        The mean may be a factor of 7 from its start within one standard deviation, the shape a
+        factor of 1.6 from 2: a gamma that would shrink onto one day of the calendar is held back.
+        """
+        return [one for one, free in zip(self._both, self._free, strict=True) if free]
+
     @property
-    def params(self) -> Array:
-        """The logarithms of the mean and of mean² / variance, as far as they are learned."""
-        return np.array([self.log_mean, self.log_shape])[list(self._free)]
+    def _both(self) -> list[Learned]:
+        guesses = zip(("log_mean", "log_shape"), self.guess, self.guess_spread, strict=True)
+        return [Learned(name, Normal(centre, spread)) for name, centre, spread in guesses]
 
     def with_params(self, params: Array) -> Self:
         """Return the kernel with its free parameters replaced."""
-        learns_mean, learns_shape = self._free
-        if not (learns_mean or learns_shape):
-            return self
-        values = list(params)
-        log_mean = float(values.pop(0)) if learns_mean else self.log_mean
-        log_shape = float(values.pop(0)) if learns_shape else self.log_shape
-        if self.sd is not None:  # a given standard deviation stays while the mean moves
-            log_shape = 2 * (log_mean - float(np.log(self.sd)))
-        return replace(self, log_mean=log_mean, log_shape=log_shape)
+        moved = super().with_params(params)
+        if self.sd is None or moved is self:
+            return moved
+        # A given standard deviation stays while the mean moves.
+        return replace(moved, log_shape=2 * (moved.log_mean - float(np.log(self.sd))))
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -313,25 +317,11 @@ class Waiting(CellKernel):
             self.unit,
         )
 
-    def priors(self) -> list[Prior]:
-        """Return those of the logarithms of mean and shape, as far as they are learned.
-
-        The mean may be a factor of 7 from its start within one standard deviation, the shape a
-        factor of 1.6 from 2: a gamma that would shrink onto one day of the calendar is held back.
-        """
-        both = zip(self._both_priors, self._free, strict=True)
-        return [prior for prior, free in both if free]
-
-    @property
-    def _both_priors(self) -> list[Prior]:
-        return [Normal(c, s) for c, s in zip(self.guess, self.guess_spread, strict=True)]
-
     def log_prior(self) -> float:
         """Return the log prior density; of a waiting time that is tried, how likely it is."""
         if not self.fixed or self.table is not None:
             return super().log_prior()
-        pairs = zip(self._both_priors, (self.log_mean, self.log_shape), strict=True)
-        return float(sum(prior.log_density(x) for prior, x in pairs))
+        return float(sum(one.prior.log_density(getattr(self, one.field)) for one in self._both))
 
     def prior_slopes(self) -> Array:
         """Return ∂/∂params of `log_prior`."""
