@@ -82,10 +82,7 @@ def entropy(scores: Any, lengths: Any = None, *, roots: Roots = "single") -> Any
     array of shape (...)
         Entropies.
     """
-    log_z, marginal = _sums(*_arguments(scores, lengths), roots)
-    used = marginal > 0  # what never happens costs nothing, even at −inf
-    expected = jnp.where(used, marginal * jnp.where(used, scores, 0.0), 0.0)
-    return log_z - expected.sum(axis=(-2, -1))
+    return sums_of.entropy(*_sums(*_arguments(scores, lengths), roots), scores, jnp.where)
 
 
 def _arguments(scores: Any, lengths: Any) -> tuple[Any, Any]:

@@ -84,10 +84,7 @@ def entropy(scores: Any, lengths: Any = None, *, roots: Roots = "single") -> Any
     tensor of shape (...)
         Entropies.
     """
-    log_z, marginal = _Sums.apply(scores, lengths, roots)
-    used = marginal > 0  # what never happens costs nothing, even at −inf
-    expected = torch.where(used, marginal * torch.where(used, scores, 0.0), 0.0)
-    return log_z - expected.sum(dim=(-2, -1))
+    return sums_of.entropy(*_Sums.apply(scores, lengths, roots), scores, torch.where)
 
 
 class _Sums(torch.autograd.Function):

@@ -17,6 +17,7 @@ from outtrees._common.threads import (
     one_thread,
     over_rows,
     own_threads,
+    side_by_side,
 )
 
 
@@ -53,6 +54,31 @@ def test_an_error_in_a_thread_arrives_after_all_have_ended():
     assert sorted(ended) == [0, 2]
     in_threads(work, 0)
     assert sorted(ended) == [0, 2]
+
+
+def test_nobody_waits_for_a_thread_that_is_busy():
+    held, go = threading.Event(), threading.Event()
+
+    def hold_all_others():
+        held.set()
+        go.wait(30)
+
+    threads_module._ask_others(hold_all_others, os.cpu_count() or 1)
+    try:
+        if (os.cpu_count() or 1) > 1:
+            assert held.wait(10)
+        done = []
+        in_threads(lambda i: in_threads(lambda j: done.append((i, j)), 3), 3)
+        assert sorted(done) == [(i, j) for i in range(3) for j in range(3)]
+    finally:
+        go.set()
+
+
+@pytest.mark.parametrize(("threads", "expected"), [(1, [1, 1]), (2, [1, 1]), (5, [3, 2])])
+def test_two_tasks_share_the_threads(threads, expected):
+    first, second = [], []
+    side_by_side(threads, 10**9, first.append, second.append)
+    assert [*first, *second] == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system starts processes otherwise")

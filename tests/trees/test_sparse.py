@@ -482,15 +482,3 @@ def test_the_stack_of_fronts_is_as_high_as_it_must_be(seed):
         stack.append(f)
         highest = max(highest, sum(r[g] * (r[g] + 1) for g in stack))
     assert height == highest
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_sums_lose_no_digits(seed):
-    from math import fsum
-
-    from outtrees.trees.sparse.edge_kernels import summed
-
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=2000) * 10.0 ** rng.integers(-8, 9, size=2000)
-    values = np.concatenate([values, -values[::-1], rng.normal(size=5)])
-    assert sum(summed(values)) == pytest.approx(fsum(values), rel=1e-10)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,22 +25,80 @@ Floats = NDArray[np.float64]
 
 _IN_CACHE = 65536  # numbers, half a megabyte: they stay in cache between the steps of a pass
 _WORTH_THREADS = 8 * _IN_CACHE  # numbers; fewer are done before another core has begun
-_WORTH_SHARING = 6_000_000  # multiplications of matrix products; likewise
+_WORTH_SHARING = 2_000_000  # multiplications of matrix products; likewise
 
 
 def in_threads(work: Callable[[int], object], count: int) -> None:
     """Call work(0), …, work(count − 1) side by side, the first in the thread that asks.
 
-    As many at a time as there are cores, whatever the count.
+    What no other thread has begun when the first is done, is done here too: on a busy machine
+    nobody waits for a thread that waits for a core. An error is raised when all have ended.
     """
-    others = [_pool(os.getpid()).submit(work, i) for i in range(1, count)]
+    left = list(range(count - 1, 0, -1))
+    errors: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def take_one() -> None:
+        try:
+            i = left.pop()
+        except IndexError:
+            return
+        error = None
+        try:
+            work(i)
+        except BaseException as raised:
+            error = raised
+        errors.put(error)
+
+    _ask_others(take_one, count - 1)
     try:
         if count > 0:
             work(0)
     finally:
-        wait(others)  # none may write into the caller's arrays later
-    for other in others:
-        other.result()
+        for _ in range(1, count):
+            take_one()
+        raised = [errors.get() for _ in range(1, count)]  # none may write into arrays later
+    for error in raised:
+        if error is not None:
+            raise error
+
+
+def side_by_side(
+    threads: int, work: int, first: Callable[[int], object], second: Callable[[int], object]
+) -> None:
+    """Call both with the number of threads each may use; ``work`` is as in `Product`.
+
+    The second may wait for the first, not the first for the second.
+    """
+    if threads == 1 or work < _WORTH_SHARING:
+        first(1)
+        second(1)
+        return
+    half = threads // 2
+    in_threads(lambda i: second(half) if i else first(threads - half), 2)
+
+
+@cache
+def _jobs(process: int) -> tuple[SimpleQueue[Callable[[], object]], list[threading.Thread]]:
+    """Return what this process's threads are asked to do, and the threads.
+
+    Those of its parent are not there after a fork.
+    """
+    return SimpleQueue(), []
+
+
+def _ask_others(job: Callable[[], object], times: int) -> None:
+    """Have a job called so often by threads that wait for one, as many as there are cores."""
+    jobs, threads = _jobs(os.getpid())
+
+    def serve() -> None:
+        while True:
+            jobs.get()()
+
+    for _ in range(min(times, (os.cpu_count() or 1) - 1) - len(threads)):
+        threads.append(threading.Thread(target=serve, name="outtrees", daemon=True))
+        threads[-1].start()
+    for _ in range(times):
+        jobs.put(job)
 
 
 def over_rows(matrix: NDArray[Any], work: Callable[[slice], object]) -> None:
@@ -224,9 +282,3 @@ def _limit(library: Any, threads: int) -> None:
     library.set_num_threads(threads)
     if release is not None:
         release(force=True)
-
-
-@cache
-def _pool(process: int) -> ThreadPoolExecutor:
-    """Return this process's threads: those of its parent are not there after a fork."""
-    return ThreadPoolExecutor(os.cpu_count(), "outtrees")

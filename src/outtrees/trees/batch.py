@@ -15,7 +15,15 @@ from outtrees._common.random import RandomState, as_generator
 from outtrees._common.threads import in_threads
 from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
 from outtrees.trees.probabilities import read_only, settled, weighted
-from outtrees.trees.weights import LARGEST_TREE_SPREAD, Floats, Ints, as_floats, real_numbers
+from outtrees.trees.weights import (
+    Floats,
+    Ints,
+    as_floats,
+    real_numbers,
+    refuse_infinite,
+    refuse_wide,
+    smallest_finite,
+)
 
 if TYPE_CHECKING:
     from outtrees.trees.distribution import OutTreeDistribution, Roots
@@ -482,20 +490,10 @@ def _checked(beta: Floats, root: Floats, lengths: Ints) -> tuple[Floats, Floats,
     low, high, complete = 0.0, 0.0, True
     for name, values in (("log_beta", beta), ("log_root", root)):
         largest, smallest = values.max(initial=0.0), values.min(initial=0.0)
-        if not largest < np.inf:
-            place = tuple(int(i) for i in np.argwhere(~(values < np.inf))[0])
-            raise InvalidWeightsError(
-                f"{name}[{', '.join(map(str, place))}] is {values[place]}; every log-weight must "
-                "be below inf: use -inf for what is not allowed"
-            )
+        refuse_infinite(values, largest, name)
         if np.isneginf(smallest):
-            complete = False
-            smallest = values.min(initial=0.0, where=values > -np.inf)
+            complete, smallest = False, smallest_finite(values)
         low, high = min(low, smallest), max(high, largest)
-    if T * (high - low) > LARGEST_TREE_SPREAD:
-        raise InvalidWeightsError(
-            f"the log-weights span {high - low:.3g}, too wide for {T} records: at that size a "
-            "double no longer tells one nat from the next; use -inf for edges that are not allowed"
-        )
+    refuse_wide(low, high, T)
     beta[:, diagonal, diagonal] = -np.inf
     return read_only(beta), read_only(root), complete

@@ -13,10 +13,9 @@ from math import fsum
 import numpy as np
 from numpy.typing import NDArray
 
-from outtrees.errors import InvalidWeightsError
 from outtrees.trees import elimination, extended, support, weights
 from outtrees.trees.arborescence import certified_arborescence, total_weight
-from outtrees.trees.edges import ListedEdges
+from outtrees.trees.edges import ListedEdges, listed_twice, no_record, own_parent
 from outtrees.trees.probabilities import (
     root_count_distribution,
     root_counts_drawn,
@@ -289,18 +288,10 @@ def _check_edges(edges: ListedEdges) -> None:
     for name, ends in (("child", child), ("parent", parent)):
         outside = np.flatnonzero((ends < 0) | (ends >= T))
         if len(outside):
-            raise InvalidWeightsError(
-                f"{name} must hold records 0 … {T - 1}; got {ends[outside[0]]}. What a root "
-                "weighs goes into log_root"
-            )
-    if (child == parent).any():
-        edge = int(np.flatnonzero(child == parent)[0])
-        raise InvalidWeightsError(
-            f"edge {edge} makes record {child[edge]} its own parent; leave it out"
-        )
+            raise no_record(name, ends[outside[0]], T)
+    own = np.flatnonzero(child == parent)
+    if len(own):
+        raise own_parent(int(own[0]), child[own[0]])
     edge, times = np.unique(child * T + parent, return_counts=True)
     if (times > 1).any():
-        u, v = divmod(int(edge[times > 1][0]), T)
-        raise InvalidWeightsError(
-            f"each edge is expected once, but {v} → {u} is listed several times; add up its weights"
-        )
+        raise listed_twice(*divmod(int(edge[times > 1][0]), T))

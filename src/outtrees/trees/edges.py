@@ -299,6 +299,26 @@ class ListedEdges(EdgeList):
         return number if number.max() > 0 else None
 
 
+def no_record(name: str, number: int, T: int) -> InvalidWeightsError:
+    """Return the error of an end that is not among the records."""
+    return InvalidWeightsError(
+        f"{name} must hold records 0 … {T - 1}; got {number}. What a root weighs goes into log_root"
+    )
+
+
+def own_parent(edge: int, record: int) -> InvalidWeightsError:
+    """Return the error of an edge from a record to itself."""
+    return InvalidWeightsError(f"edge {edge} makes record {record} its own parent; leave it out")
+
+
+def listed_twice(child: int, parent: int) -> InvalidWeightsError:
+    """Return the error of an edge that is listed again."""
+    return InvalidWeightsError(
+        f"each edge is expected once, but {parent} → {child} is listed several times; add up its "
+        "weights"
+    )
+
+
 def condition(
     edges: Edges,
     parent: Mapping[int, int] | None,

@@ -31,11 +31,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from math import fsum
+from queue import SimpleQueue
 from types import ModuleType
 
 import numpy as np
 
-from outtrees._common.threads import Product, multiply, over_rows, own_threads
+from outtrees._common.threads import Product, multiply, over_rows, own_threads, side_by_side
 from outtrees.trees import elimination_blocks
 from outtrees.trees.elimination_blocks import LIMIT
 from outtrees.trees.probabilities import settled
@@ -161,10 +162,15 @@ def rooted_sums(log_s: Floats, log_x: Floats, log_scale: Floats) -> Floats:
     Row r has no part in Z_r, and its scale, however large, may cost it no digit: so the sum over
     all rows is kept with what rounding takes from it.
     """
-    terms = [*log_s, *log_scale]
+    total = total_and_rest(np.append(log_s, log_scale))
+    return np.array([fsum([*total, x, -own]) for x, own in zip(log_x, log_scale, strict=True)])
+
+
+def total_and_rest(values: Floats) -> list[float]:
+    """Return the sum of the values as two numbers: rounded to a double, and what that takes off."""
+    terms = values.tolist()
     total = fsum(terms)
-    rest = fsum([*terms, -total])
-    return np.array([fsum([total, rest, x, -own]) for x, own in zip(log_x, log_scale, strict=True)])
+    return [total, fsum([*terms, -total])]
 
 
 def eliminate(weights: Weights, anchor: int) -> Elimination | None:
@@ -240,25 +246,31 @@ def _factorise(q: Floats, s: Floats, threads: int = 1) -> list[_Panel] | None:
 
     def leave_together(lo: int, hi: int, end: int) -> bool:
         m, later = hi - lo, slice(hi, end)
-        rows, columns = q[lo:hi, :hi].copy(), q[:lo, lo:hi].copy()
-        multiply(
-            threads,
-            Product(q[lo:hi, later], q[later, :hi], rows, added=True),
-            Product(q[:lo, later], q[later, lo:hi], columns, added=True),
-        )
-        q[lo:hi, lo:hi] = rows[:, lo:]
-        beyond = rows[:, :lo].sum(axis=1)
         su, ip = np.empty((2, m + 1, m + 1))
-        panel = _Panel(lo, hi, beyond, su, ip)
-        if blocks.factor_block(q, lo, hi, beyond, s[lo:hi], su, ip) > LIMIT:
-            return False
-        multiply(
-            threads,
-            Product(panel.inv_su, rows[:, :lo], q[lo:hi, :lo]),
-            Product(columns, panel.inv_ip, q[:lo, lo:hi]),
-        )
-        panels.append(panel)
-        return True
+        panel = _Panel(lo, hi, np.empty(m), su, ip)
+        factored: SimpleQueue[bool] = SimpleQueue()
+
+        def rows(threads: int) -> None:
+            rows, in_range = q[lo:hi, :hi].copy(), False
+            try:
+                multiply(threads, Product(q[lo:hi, later], q[later, :hi], rows, added=True))
+                q[lo:hi, lo:hi] = rows[:, lo:]
+                rows[:, :lo].sum(axis=1, out=panel.beyond)
+                in_range = blocks.factor_block(q, lo, hi, panel.beyond, s[lo:hi], su, ip) <= LIMIT
+            finally:
+                factored.put(in_range)
+            if in_range:
+                multiply(threads, Product(panel.inv_su, rows[:, :lo], q[lo:hi, :lo]))
+                panels.append(panel)
+
+        def columns(threads: int) -> None:
+            columns = q[:lo, lo:hi].copy()
+            multiply(threads, Product(q[:lo, later], q[later, lo:hi], columns, added=True))
+            if factored.get():
+                multiply(threads, Product(columns, panel.inv_ip, q[:lo, lo:hi]))
+
+        side_by_side(threads, m * (end - lo + m) * (lo + hi), rows, columns)
+        return bool(panels) and panels[-1] is panel
 
     return panels if leave(0, len(q), len(q)) else None
 
@@ -353,34 +365,35 @@ def _derivatives(e: Elimination, room: Floats | None = None) -> Floats:
     def fill_together(panel: _Panel, first: int) -> None:
         lo, hi, m = panel.lo, panel.hi, panel.hi - panel.lo
         P, U = q[lo:hi, :lo], q[:lo, lo:hi]
-        into = np.empty((lo, m + 1))  # M_RR P_KRᵀ, and x beside it
-        flow = np.empty((m + 1, lo))  # U_RKᵀ M_RR, and ones below it, which the constants meet
-        multiply(
-            threads,
-            Product(M[first:lo, :lo], P.T, into[first:, :m]),
-            Product(U.T, M[:lo, first:lo], flow[:m, first:]),
-        )
-        if first > 0:
-            into[:first, :m] = M[:first, lo:hi]
-            flow[:m, :first] = M[lo:hi, :first]
+        panel.padded_ip[:m, m] = shared_y = panel.inv_ip @ e.y[lo:hi]
+
+        def rows(threads: int) -> None:
+            flow = np.empty((m + 1, lo))  # U_RKᵀ M_RR, and ones below it, which the constants meet
+            flow[:m, :first], flow[m] = M[lo:hi, :first], 1.0
             multiply(
                 threads,
-                Product(M[:first, first:lo], P[:, first:].T, into[:first, :m], added=True),
+                Product(U.T, M[:lo, first:lo], flow[:m, first:]),
                 Product(U[first:].T, M[first:lo, :first], flow[:m, :first], added=True),
             )
-        into[:, m], flow[m] = e.x[:lo], 1.0
-        panel.padded_ip[:m, m] = shared_y = panel.inv_ip @ e.y[lo:hi]
-        flow_P = U.T @ into[:, :m]
-        U_M = flow_P @ panel.inv_ip.T
-        U_M += (e.x[:lo] @ U)[:, None] * shared_y
-        block, c = blocks.derive_block(q, lo, hi, e.x, e.y, e.s, flow_P, U_M, panel.beyond)
-        panel.padded_su[m, :m] = c @ panel.inv_su
-        multiply(
-            threads,
-            Product(into, panel.padded_ip[:m].T, M[:lo, lo:hi]),
-            Product(panel.padded_su[:, :m].T, flow, M[lo:hi, :lo]),
-        )
-        M[lo:hi, lo:hi] = block
+            flow_P = flow[:m] @ P.T
+            U_M = flow_P @ panel.inv_ip.T
+            U_M += (e.x[:lo] @ U)[:, None] * shared_y
+            block, c = blocks.derive_block(q, lo, hi, e.x, e.y, e.s, flow_P, U_M, panel.beyond)
+            panel.padded_su[m, :m] = c @ panel.inv_su
+            multiply(threads, Product(panel.padded_su[:, :m].T, flow, M[lo:hi, :lo]))
+            M[lo:hi, lo:hi] = block
+
+        def columns(threads: int) -> None:
+            into = np.empty((lo, m + 1))  # M_RR P_KRᵀ, and x beside it
+            into[:first, :m], into[:, m] = M[:first, lo:hi], e.x[:lo]
+            multiply(
+                threads,
+                Product(M[first:lo, :lo], P.T, into[first:, :m]),
+                Product(M[:first, first:lo], P[:, first:].T, into[:first, :m], added=True),
+            )
+            multiply(threads, Product(into, panel.padded_ip[:m].T, M[:lo, lo:hi]))
+
+        side_by_side(threads, 2 * m * lo * (lo - first + m), rows, columns)
 
     with own_threads() as threads:
         fill(0, n, 0)

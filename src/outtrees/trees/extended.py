@@ -59,7 +59,9 @@ class ExtendedElimination:
 
         n = self.weights.n
         M = zeros((n, n))
-        kernels.derivatives(*self.factors, *self.s, *self.x, *self.y, *M)
+        # All nodes are those of one front, and none of them comes before it.
+        rates = zeros((0, n))
+        kernels.derivatives(*M, *self.factors, *rates, 1, 0, 0, *self.x, *self.y, *self.s)
         edge = np.empty((n, n))
         for u in range(n):  # row by row: β is split anew rather than kept
             beta = split(self.weights.log_beta[u] - self.log_scale[u])
@@ -98,7 +100,7 @@ def eliminate(weights: Weights, anchor: int) -> ExtendedElimination:
     s = split(np.zeros(weights.n))
     x = zeros(weights.n)
     y = split(log_rho)
-    kernels.eliminate(*factors, *s)
+    kernels.eliminate(*factors, 1, 0, 0, *s)
     kernels.root_ratios(*factors, *s, *x)
     kernels.root_shares(*factors, *s, *y)
     # y_0 is now the final root weight (s_0 = 1); relative to it, y is what the formulas want.

@@ -75,29 +75,38 @@ def to_double(m, e):
     return math.ldexp(m, max(e, -2000))
 
 
-@compiled
-def eliminate(qm, qe, sm, se):
-    """Replace q by the factors U (above) and P (below the diagonal); fill the pivots s.
+@helper
+def add(am, ae, bm, be):
+    """Return a + b."""
+    top = max(ae, be)
+    return normal(am * power_of_two(ae - top) + bm * power_of_two(be - top), top)
 
-    Row by row, the last first: row i takes what the nodes k > i that left before it hand on.
+
+@compiled
+def eliminate(qm, qe, stop, lead, first, sm, se):
+    """Let nodes n − 1 … stop leave: q becomes U (above) and P (below the diagonal); fill pivots.
+
+    Row by row, the last first: row i takes what the nodes k > i that left before it hand on. Node k
+    has the column lead + k; a pivot is the sum of its row from column ``first`` on.
     """
-    n = len(sm)
+    n = len(qm)
     for i in range(n - 1, -1, -1):
         rm, re = qm[i], qe[i]
-        for k in range(n - 1, i, -1):
-            if rm[k] != 0.0:
-                add_multiple(rm[:k], re[:k], rm[k], re[k], qm[k, :k], qe[k, :k])
-        rm[i], re[i] = 0.0, ZERO
+        for k in range(n - 1, max(i, stop - 1), -1):
+            end = lead + k
+            if rm[end] != 0.0:
+                add_multiple(rm[:end], re[:end], rm[end], re[end], qm[k, :end], qe[k, :end])
+        rm[lead + i], re[lead + i] = 0.0, ZERO
         normalise(rm, re)
-        if i > 0:
+        if i >= stop:
             top = 2 * ZERO
-            for j in range(i):
+            for j in range(first, lead + i):
                 top = max(top, re[j])
             total = 0.0
-            for j in range(i):
+            for j in range(first, lead + i):
                 total += rm[j] * power_of_two(re[j] - top)
             sm[i], se[i] = normal(total, top)
-            divide(rm[:i], re[:i], sm[i], se[i])
+            divide(rm[: lead + i], re[: lead + i], sm[i], se[i])
 
 
 @compiled
@@ -122,29 +131,41 @@ def root_shares(qm, qe, sm, se, ym, ye):
 
 
 @compiled
-def derivatives(qm, qe, sm, se, xm, xe, ym, ye, Mm, Me):
-    """Fill M[u, v] = ∂ log Z / ∂ β[u, v], as `elimination._derivatives` does node by node."""
-    n = len(sm)
+def derivatives(Mm, Me, Pm, Pe, Um, Ue, stop, lead, first, xm, xe, ym, ye, sm, se):
+    """Fill the rows and columns from node ``stop`` on of M[u, v] = ∂ log Z / ∂ β[u, v].
+
+    Node by node, as `elimination._derivatives` says; columns as in `eliminate`. The last rows of
+    the factors are P; the rates of the nodes before these, of which M is known, are U.
+    """
+    n = len(Mm)
+    before = n - len(Pm)
     column_m, column_e = np.empty(n), np.empty(n, np.int64)
-    for k in range(1, n):
-        pm, pe = qm[k, :k], qe[k, :k]
-        rm, re = Mm[k, :k], Me[k, :k]
+    for k in range(stop, n):
+        end = lead + k
+        pm, pe = Pm[k - before, first:end], Pe[k - before, first:end]
+        rm, re = Mm[k, first:end], Me[k, first:end]
+        for j in range(len(rm)):
+            rm[j], re[j] = 0.0, ZERO
         for i in range(k):
-            column_m[i], column_e[i] = dot(Mm[i, :k], Me[i, :k], pm, pe)
-            if qm[i, k] != 0.0:
-                add_multiple(rm, re, qm[i, k], qe[i, k], Mm[i, :k], Me[i, :k])
+            known_m, known_e = Mm[i, first:end], Me[i, first:end]
+            column_m[i], column_e[i] = dot(known_m, known_e, pm, pe)
+            if i < before:
+                qm, qe = Um[i, k - before], Ue[i, k - before]
+            else:
+                qm, qe = Pm[i - before, end], Pe[i - before, end]
+            if qm != 0.0:
+                add_multiple(rm, re, qm, qe, known_m, known_e)
         normalise(rm, re)
         children_m, children_e = dot(rm, re, pm, pe)
         root = to_double(ym[k] * sm[k] * xm[k], ye[k] + se[k] + xe[k])
         c = 1.0 - root - to_double(children_m, children_e)
-        for j in range(k):
+        for j in range(len(rm)):
             if re[j] <= 100:  # else c, of the order of one, is nothing beside it
                 rm[j], re[j] = normal(to_double(rm[j], re[j]) + c, 0)
         divide(rm, re, sm[k], se[k])
-        add_multiple(column_m[:k], column_e[:k], ym[k], ye[k], xm[:k], xe[:k])
-        normalise(column_m[:k], column_e[:k])
-        for i in range(k):  # assigning to a slice would take seconds to compile
-            Mm[i, k], Me[i, k] = column_m[i], column_e[i]
+        Mm[k, end], Me[k, end] = 0.0, ZERO
+        for i in range(k):
+            Mm[i, end], Me[i, end] = add(column_m[i], column_e[i], ym[k] * xm[i], ye[k] + xe[i])
 
 
 @compiled

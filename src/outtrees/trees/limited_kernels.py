@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from outtrees._common.compiled import compiled, helper
+from outtrees.trees.limited_sum_kernels import add_term, log_of
 from outtrees.trees.sampling_kernels import uniform
 
 
@@ -130,20 +131,15 @@ def _sum_below(lists, price, work, tree, r, u):
     """Return the log of r's weights to parents below u with room once u's own edge is cut."""
     start, to, log_weight, most = lists.start, lists.to, lists.log_weight, lists.most
     parent, children = tree.parent, tree.children
-    best = -np.inf
+    top, total = -np.inf, 0.0
     for i in range(start[r], start[r + 1]):
         v = to[i]
         work[i - start[r]] = -np.inf
         if (children[v] < most or price < np.inf) and _is_above(parent, u, v):
             cost = price if children[v] >= most else 0.0
             work[i - start[r]] = log_weight[i] - cost
-            best = max(best, work[i - start[r]])
-    if best == -np.inf:
-        return best
-    total = 0.0
-    for i in range(start[r + 1] - start[r]):
-        total += math.exp(work[i] - best)
-    return best + math.log(total)
+            top, total = add_term(top, total, work[i - start[r]])
+    return log_of(top, total)
 
 
 @compiled

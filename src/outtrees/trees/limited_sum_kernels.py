@@ -7,7 +7,7 @@ A set of records is the bits of a number. With ``most`` children at most,
     below[k, S, r]  = Σ_{A ∋ the first of S} hung[A, r] below[k − 1, S − A, r]: k such trees
     whole[S, r]     = Σ_{k ≤ most} below[k, S − r, r]
 
-all as logarithms, each sum taken relative to its largest term: nothing under- or overflows, and
+all as logarithms, each sum relative to its largest term so far: nothing under- or overflows, and
 nothing is subtracted. O(3^T T most) time, O(2^T T most) memory. What a tree does is then drawn, or
 its probability passed on, from the whole to its parts, in proportion to the same terms.
 """
@@ -18,8 +18,24 @@ import math
 
 import numpy as np
 
-from outtrees._common.compiled import compiled
+from outtrees._common.compiled import compiled, helper
 from outtrees.trees.sampling_kernels import uniform
+
+
+@helper
+def add_term(top, total, log_term):
+    """Return (top, total) of a sum, total · exp(top), with one more term; none is (−inf, 0)."""
+    if log_term > top:
+        return log_term, total * math.exp(top - log_term) + 1.0
+    if log_term > -np.inf:
+        total += math.exp(log_term - top)
+    return top, total
+
+
+@helper
+def log_of(top, total):
+    """Return the logarithm of such a sum."""
+    return top + math.log(total) if total > 0.0 else -np.inf
 
 
 @compiled
@@ -34,98 +50,53 @@ def sum_subsets(log_beta, log_root, most, forest):
     below[0, 0, :] = 0.0
     forests[0] = 0.0
     for S in range(1, size):
-        for r in range(T):
-            if S >> r & 1:
-                rest = S ^ (1 << r)
-                best = -np.inf
-                for k in range(most + 1):
-                    best = max(best, below[k, rest, r])
-                if best > -np.inf:
-                    total = 0.0
-                    for k in range(most + 1):
-                        total += math.exp(below[k, rest, r] - best)
-                    whole[S, r] = best + math.log(total)
-        for r in range(T):
-            if S >> r & 1:
-                continue
-            best = -np.inf
-            for v in range(T):
-                if S >> v & 1:
-                    best = max(best, log_beta[v, r] + whole[S, v])
-            if best > -np.inf:
-                total = 0.0
-                for v in range(T):
-                    if S >> v & 1:
-                        total += math.exp(log_beta[v, r] + whole[S, v] - best)
-                hung[S, r] = best + math.log(total)
         first = S & -S
         others = S ^ first
         for r in range(T):
             if S >> r & 1:
+                rest = S ^ (1 << r)
+                top, total = -np.inf, 0.0
+                for k in range(most + 1):
+                    top, total = add_term(top, total, below[k, rest, r])
+                whole[S, r] = log_of(top, total)
+        for r in range(T):
+            if S >> r & 1:
                 continue
+            top, total = -np.inf, 0.0
+            for v in range(T):
+                if S >> v & 1:
+                    top, total = add_term(top, total, log_beta[v, r] + whole[S, v])
+            hung[S, r] = log_of(top, total)
             for k in range(1, most + 1):
-                best = -np.inf
+                top, total = -np.inf, 0.0
                 part = others
                 while True:  # every subset of the others, with the first: A
-                    best = max(best, hung[part | first, r] + below[k - 1, others ^ part, r])
-                    if part == 0:
-                        break
-                    part = (part - 1) & others
-                if best == -np.inf:
-                    continue
-                total = 0.0
-                part = others
-                while True:
                     log_term = hung[part | first, r] + below[k - 1, others ^ part, r]
-                    total += math.exp(log_term - best)
+                    top, total = add_term(top, total, log_term)
                     if part == 0:
                         break
                     part = (part - 1) & others
-                below[k, S, r] = best + math.log(total)
+                below[k, S, r] = log_of(top, total)
         if forest or size - 1 == S:
             forests[S] = _forest(whole, log_root, forests, S, forest)
     return whole, hung, below, forests
 
 
-@compiled
-def _rooted(whole, log_root, A):
-    """Return log Σ_r ρ_r whole[A, r]."""
-    best = -np.inf
-    for r in range(len(log_root)):
-        best = max(best, log_root[r] + whole[A, r])
-    if best == -np.inf:
-        return best
-    total = 0.0
-    for r in range(len(log_root)):
-        total += math.exp(log_root[r] + whole[A, r] - best)
-    return best + math.log(total)
-
-
-@compiled
+@helper
 def _forest(whole, log_root, forests, S, forest):
     """Return the log of the sum over the forests of S, or over its single trees."""
-    if not forest:
-        return _rooted(whole, log_root, S)
-    first = S & -S
+    first = S & -S if forest else S
     others = S ^ first
-    best = -np.inf
+    top, total = -np.inf, 0.0
     part = others
-    while True:
-        best = max(best, _rooted(whole, log_root, part | first) + forests[others ^ part])
+    while True:  # the tree that holds the first record
+        for r in range(len(log_root)):
+            log_term = log_root[r] + whole[part | first, r] + forests[others ^ part]
+            top, total = add_term(top, total, log_term)
         if part == 0:
             break
         part = (part - 1) & others
-    if best == -np.inf:
-        return best
-    total = 0.0
-    part = others
-    while True:
-        log_term = _rooted(whole, log_root, part | first) + forests[others ^ part]
-        total += math.exp(log_term - best)
-        if part == 0:
-            break
-        part = (part - 1) & others
-    return best + math.log(total)
+    return log_of(top, total)
 
 
 @compiled

@@ -58,6 +58,12 @@ def sums(scores: Any, lengths: Any, roots: Roots) -> tuple[Floats, Floats]:
     return batch.log_z.reshape(np.shape(scores)[:-2]), joined.reshape(np.shape(scores))
 
 
+def entropy(log_z: Any, marginal: Any, scores: Any, where: Any) -> Any:
+    """Return log Z − Σ P(edge) score (...), from arrays of the library whose ``where`` this is."""
+    used = marginal > 0  # what never happens costs nothing, even at −inf
+    return log_z - where(used, marginal * where(used, scores, 0.0), 0.0).sum(axis=(-2, -1))
+
+
 def slopes(scores: Any, direction: Any, lengths: Any, roots: Roots) -> Floats:
     """Return the derivatives of the marginals (..., T, T) as scores move in a direction.
 

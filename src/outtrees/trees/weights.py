@@ -80,9 +80,10 @@ def check(log_beta: ArrayLike, log_root: ArrayLike | None) -> Weights:
 
     over_rows(beta, copy)
     low, high = min(smallest), largest.max()
-    _refuse_infinite(beta, high, "log_beta")
-    _refuse_infinite(root, root.max(), "log_root")
-    _refuse_unrepresentable_spread(beta, root, low, high)
+    refuse_infinite(beta, high, "log_beta")
+    refuse_infinite(root, root.max(), "log_root")
+    least = smallest_finite(beta) if np.isneginf(low) else low
+    refuse_wide(min(least, smallest_finite(root)), max(high, root.max()), T)
     return frozen(beta, root, complete=low > -np.inf, largest=largest)
 
 
@@ -132,30 +133,29 @@ def real_numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     return raw
 
 
-def _refuse_infinite(values: Floats, largest: float, name: str) -> None:
+def refuse_infinite(values: Floats, largest: float, name: str) -> None:
     """Raise where the largest log-weight is +inf or NaN; only then is the place looked for."""
     if largest < np.inf:
         return
     place = tuple(int(i) for i in np.argwhere(~(values < np.inf))[0])
     value = values[place]
     index = ", ".join(map(str, place))
-    remedy = "use -inf for an edge that is not allowed" if name == "log_beta" else "use -inf for 0"
+    remedy = "use -inf for 0" if name == "log_root" else "use -inf for an edge that is not allowed"
     raise InvalidWeightsError(
         f"{name}[{index}] is {value}; every log-weight must be below inf: {remedy}"
     )
 
 
-def _refuse_unrepresentable_spread(
-    log_beta: Floats, log_root: Floats, smallest: float, largest: float
-) -> None:
-    """Raise where too large a range is left; ``smallest`` and ``largest`` are of log β."""
-    if np.isneginf(smallest):
-        smallest = np.min(log_beta, where=log_beta > -np.inf, initial=0.0)
-    lowest_root = np.min(log_root, where=log_root > -np.inf, initial=0.0)
-    low, high = min(0.0, smallest, lowest_root), max(0.0, largest, log_root.max())
-    if len(log_beta) * (high - low) > LARGEST_TREE_SPREAD:
+def smallest_finite(values: Floats) -> float:
+    """Return the smallest log-weight above −inf, 0 if that is smaller."""
+    return float(np.min(values, where=values > -np.inf, initial=0.0))
+
+
+def refuse_wide(low: float, high: float, T: int) -> None:
+    """Raise where the log-weights of T records, from low to high, span too much for doubles."""
+    span = max(0.0, high) - min(0.0, low)
+    if T * span > LARGEST_TREE_SPREAD:
         raise InvalidWeightsError(
-            f"the log-weights span {high - low:.3g}, too wide for {len(log_beta)} records: at "
-            f"that size a double no longer tells one nat from the next; use -inf for edges that "
-            f"are not allowed"
+            f"the log-weights span {span:.3g}, too wide for {T} records: at that size a double no "
+            "longer tells one nat from the next; use -inf for edges that are not allowed"
         )

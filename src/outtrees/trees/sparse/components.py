@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from outtrees.errors import InvalidWeightsError, NoSpanningTreeError
+from outtrees.errors import NoSpanningTreeError
+from outtrees.trees.edges import listed_twice, no_record, own_parent
 from outtrees.trees.support import listed, separate_groups
-from outtrees.trees.weights import LARGEST_TREE_SPREAD, Floats, Ints
+from outtrees.trees.weights import Floats, Ints, refuse_infinite, refuse_wide, smallest_finite
 
 Bools = NDArray[np.bool_]
 
@@ -122,21 +123,16 @@ def checked_edges(child: Ints, parent: Ints, log_weight: Floats, log_root: Float
     problem, edge, in_order, forward, some_impossible, low, high = kernels.inspect(
         child, parent, log_weight, T
     )
-    if problem:
-        raise InvalidWeightsError(_sentence(problem, edge, child, parent, log_weight, T))
-    if not (log_root < np.inf).all():
-        place = int(np.flatnonzero(~(log_root < np.inf))[0])
-        raise InvalidWeightsError(
-            f"log_root[{place}] is {log_root[place]}; every log-weight must be below inf: use -inf "
-            "for 0"
-        )
-    finite = log_root[log_root > -np.inf]
-    low, high = min(low, finite.min(initial=0.0)), max(high, finite.max(initial=0.0))
-    if T * (high - low) > LARGEST_TREE_SPREAD:
-        raise InvalidWeightsError(
-            f"the log-weights span {high - low:.3g}, too wide for {T} records: at that size a "
-            "double no longer tells one nat from the next; use -inf for edges that are not allowed"
-        )
+    if problem == kernels.BAD_WEIGHT:
+        refuse_infinite(log_weight, np.inf, "log_weight")
+    elif problem == kernels.SELF:
+        raise own_parent(edge, child[edge])
+    elif problem:
+        outside = problem == kernels.OUTSIDE_CHILD
+        name, ends = ("child", child) if outside else ("parent", parent)
+        raise no_record(name, ends[edge], T)
+    refuse_infinite(log_root, log_root.max(), "log_root")
+    refuse_wide(min(low, smallest_finite(log_root)), max(high, log_root.max()), T)
     start = np.append(0, np.cumsum(np.bincount(child, minlength=T)))
     order = None
     if not in_order:
@@ -145,30 +141,8 @@ def checked_edges(child: Ints, parent: Ints, log_weight: Floats, log_root: Float
     twice = kernels.first_duplicate(start, parent)
     if twice >= 0:
         u = int(np.searchsorted(start, twice, side="right")) - 1
-        raise InvalidWeightsError(
-            f"each edge is expected once, but {parent[twice]} → {u} is listed several times; add "
-            "up its weights"
-        )
+        raise listed_twice(u, parent[twice])
     return EdgeRows(start, parent, log_weight, log_root, order, forward, some_impossible)
-
-
-def _sentence(
-    problem: int, edge: int, child: Ints, parent: Ints, log_weight: Floats, T: int
-) -> str:
-    from outtrees.trees.sparse import edge_kernels as kernels
-
-    if problem == kernels.BAD_WEIGHT:
-        return (
-            f"log_weight[{edge}] is {log_weight[edge]}; every log-weight must be below inf: use "
-            "-inf for an edge that is not allowed"
-        )
-    if problem == kernels.SELF:
-        return f"edge {edge} makes record {child[edge]} its own parent; leave it out"
-    name, ends = ("child", child) if problem == kernels.OUTSIDE_CHILD else ("parent", parent)
-    return (
-        f"{name} must hold records 0 … {T - 1}; got {ends[edge]}. What a root weighs goes into "
-        "log_root"
-    )
 
 
 def find_components(edges: EdgeRows, roots: str, groups: Ints | None) -> Components:

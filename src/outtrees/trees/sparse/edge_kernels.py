@@ -112,20 +112,6 @@ def choose_alone(start, log_weight, log_root, chosen, marginal, root_marginal, l
 
 
 @compiled
-def summed(values):
-    """Return Σ values and what rounding took from it (Neumaier)."""
-    total, lost = 0.0, 0.0
-    for value in values:
-        new = total + value
-        if abs(total) >= abs(value):
-            lost += (total - new) + value
-        else:
-            lost += (value - new) + total
-        total = new
-    return total, lost
-
-
-@compiled
 def split_rows(start, parent, log_weight, log_root, label, members, place, single):
     """Return the edges within components, and what leads out of them.
 

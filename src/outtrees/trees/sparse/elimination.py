@@ -1,8 +1,8 @@
 """Exact sums over the trees of all components at once, front by front.
 
 The formulas are those of `outtrees.trees.elimination`. The range of a double is left component by
-component: `FrontElimination` is the pass in that range, `WideElimination` the one on numbers of
-unbounded exponent, and `Solution` takes each component from the one that holds it.
+component: `eliminate` is the pass in that range, `eliminate_wide` the one on numbers of unbounded
+exponent, and `Solution` takes each component from the one that holds it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from outtrees.trees.extended import Numbers, logs, split, zeros
+from outtrees.trees.extended import logs, split, zeros
 from outtrees.trees.sparse.components import Bools, Inner
 from outtrees.trees.sparse.fronts import Fronts, Plan, planned, refuse_too_large
 from outtrees.trees.weights import Floats
@@ -21,64 +21,59 @@ from outtrees.trees.weights import Floats
 class Passed(NamedTuple):
     """The numbers of a forward pass, as compiled code takes them.
 
-    Arrays, or pairs (mantissas, exponents) in the extended range.
+    Arrays, or pairs (mantissas, exponents) in the extended range. From ``out`` to ``x`` they go by
+    position, the order in which nodes left.
     """
 
-    weight: Any
-    out: Any
-    s: Any
-    factors: Any
+    weight: Any  # (E,) scaled weights of the edges
+    out: Any  # (n,) scaled weight of leaving the component, or of being its one root
+    s: Any  # (n,) pivots
+    factors: Any  # U and P of each front, see the kernels
     stack: Any
-    x: Any
-    rho_last: Any
+    x: Any  # (n,) Z_r / Z_last where there is one root, else 0
+    rho_last: Any  # (C,) final root weight where there is one root, else 1
 
 
 @dataclass(frozen=True)
 class FrontElimination:
-    """One forward pass; arrays from ``out`` on go by position, the order in which nodes left."""
+    """One forward pass, in the range of a double or beyond it."""
 
     inner: Inner
     fronts: Fronts
-    weight: Floats  # (E,) scaled weights of the edges
-    out: Floats  # (n,) scaled weight of leaving the component, or of being its one root
     shift: Floats  # (C,) log of what the root weights were divided by; 0 in a forest
-    bad: Bools  # (C,) components that leave the range of a double: nothing here is theirs
-    s: Floats  # (n,) pivots
-    factors: Floats  # U and P of each front, see the kernels
-    stack: Floats
-    x: Floats  # (n,) Z_r / Z_last where there is one root, else 0
-    time: Floats  # (n,) bound on the time spent before a node is reached
-    rho_last: Floats  # (C,) final root weight where there is one root, else 1
-
-    @property
-    def passed(self) -> Passed:
-        """The numbers for compiled code."""
-        return Passed(
-            self.weight, self.out, self.s, self.factors, self.stack, self.x, self.rho_last
-        )
+    passed: Passed
+    bad: Bools  # (C,) components that leave the range: nothing here is theirs
+    # (n,) bound on the time spent before a node is reached, by position; None in the extended range
+    time: Floats | None
 
     @property
     def pairs(self) -> Passed:
-        """The numbers as pairs whose exponents are None, for the sampler."""
+        """The numbers as pairs, for the sampler; exponents are None in the range of a double."""
+        if self.time is None:
+            return self.passed
         return Passed(*((numbers, None) for numbers in self.passed))
+
+    def _logs(self, numbers: Any) -> Floats:
+        if self.time is None:
+            return logs(numbers)
+        with np.errstate(divide="ignore"):  # log 0 = −inf is meant
+            return np.asarray(np.log(numbers))
 
     def log_z(self) -> Floats:
         """Return the log of the sum over each component's trees (C,), in scaled weights."""
         component = self.inner.component[self.fronts.order]
-        log_z = np.bincount(component, np.log(self.s), minlength=len(self.bad)).astype(np.float64)
-        return log_z + np.log(self.rho_last) + self.shift
+        log_s = self._logs(self.passed.s)
+        log_z = np.bincount(component, log_s, minlength=len(self.bad)).astype(np.float64)
+        return log_z + self._logs(self.passed.rho_last) + self.shift
 
     def log_pivots(self, component: int) -> Floats:
         """Return the logs of one component's pivots."""
         first = self.inner.component_first
-        return np.log(self.s)[first[component] : first[component + 1]]
+        return self._logs(self.passed.s)[first[component] : first[component + 1]]
 
     def log_x(self) -> Floats:
         """Return log Z_r / Z_last of each node (n,), −inf in a forest."""
-        result = np.empty(len(self.x))
-        with np.errstate(divide="ignore"):
-            result[self.fronts.order] = np.log(self.x)
-        return result
+        return self._by_node(self._logs(self.passed.x))
 
     def unsure(self) -> Bools:
         """Return the components (C,) with a Z_r too small beside the others to be sure of.
@@ -88,22 +83,27 @@ class FrontElimination:
         from outtrees.trees.sparse.front_kernels import LIMIT
 
         found = np.zeros_like(self.bad)
+        if self.time is None:
+            return found
         for c in np.flatnonzero(self.inner.single & ~self.bad):
             nodes = slice(*self.inner.component_first[c : c + 2])
-            x, time = self.x[nodes], np.maximum(self.time[nodes], 1.0)
+            x, time = self.passed.x[nodes], np.maximum(self.time[nodes], 1.0)
             found[c] = (x * LIMIT < x.max() * time).any()
         return found
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return the probability of each edge (E,), and of leaving the component (n,)."""
-        from outtrees.trees.sparse import front_kernels as kernels
+        from outtrees.trees.sparse import front_kernels, wide_kernels
 
-        edge = np.zeros(len(self.weight))
-        out = np.zeros(len(self.out))
+        kernels: Any = wide_kernels if self.time is None else front_kernels
+        edge, out = np.zeros(len(self.inner.column)), np.zeros(len(self.inner.log_out))
         kernels.marginals(self.fronts, self.inner.single, self.bad, self.passed, edge, out)
-        by_node = np.empty_like(out)
-        by_node[self.fronts.order] = out
-        return edge, by_node
+        return edge, self._by_node(out)
+
+    def _by_node(self, by_position: Floats) -> Floats:
+        result = np.empty_like(by_position)
+        result[self.fronts.order] = by_position
+        return result
 
 
 def eliminate(inner: Inner, fronts: Fronts) -> FrontElimination:
@@ -127,9 +127,8 @@ def eliminate(inner: Inner, fronts: Fronts) -> FrontElimination:
         spent = x[nodes].max() * (out[nodes] @ time[nodes])
         bad[c] = not spent <= kernels.LIMIT * rho_last[c]
     rho_last[bad] = 1.0
-    return FrontElimination(
-        inner, fronts, weight, out, shift, bad, s, factors, stack, x, time, rho_last
-    )
+    passed = Passed(weight, out, s, factors, stack, x, rho_last)
+    return FrontElimination(inner, fronts, shift, passed, bad, time)
 
 
 def scaled_out(inner: Inner) -> tuple[Floats, Floats]:
@@ -143,63 +142,8 @@ def scaled_out(inner: Inner) -> tuple[Floats, Floats]:
     return log_out, shift
 
 
-@dataclass(frozen=True)
-class WideElimination:
-    """One forward pass; the fields are those of ``FrontElimination``, as pairs of arrays."""
-
-    inner: Inner
-    fronts: Fronts
-    weight: Numbers
-    out: Numbers
-    shift: Floats
-    s: Numbers
-    factors: Numbers
-    stack: Numbers
-    x: Numbers
-    rho_last: Numbers
-
-    @property
-    def passed(self) -> Passed:
-        """The numbers for compiled code."""
-        return Passed(
-            self.weight, self.out, self.s, self.factors, self.stack, self.x, self.rho_last
-        )
-
-    @property
-    def pairs(self) -> Passed:
-        """The same, for the sampler."""
-        return self.passed
-
-    def log_z(self) -> Floats:
-        """Return the log of the sum over each component's trees (C,), in scaled weights."""
-        component = self.inner.component[self.fronts.order]
-        log_z = np.bincount(component, logs(self.s), minlength=len(self.shift)).astype(np.float64)
-        return log_z + logs(self.rho_last) + self.shift
-
-    def log_pivots(self, component: int) -> Floats:
-        """Return the logs of one component's pivots."""
-        first = self.inner.component_first
-        return logs(self.s)[first[component] : first[component + 1]]
-
-    def log_x(self) -> Floats:
-        """Return log Z_r / Z_last of each node (n,), −inf in a forest."""
-        result = np.empty(len(self.out[0]))
-        result[self.fronts.order] = logs(self.x)
-        return result
-
-    def marginals(self) -> tuple[Floats, Floats]:
-        """Return the probability of each edge (E,), and of leaving the component (n,)."""
-        from outtrees.trees.sparse import wide_kernels as kernels
-
-        edge, out = np.zeros(len(self.weight[0])), np.zeros(len(self.out[0]))
-        kernels.marginals(self.fronts, self.inner.single, self.passed, edge, out)
-        by_node = np.empty_like(out)
-        by_node[self.fronts.order] = out
-        return edge, by_node
-
-
-def eliminate_wide(inner: Inner, fronts: Fronts) -> WideElimination:
-    """Run the forward pass."""
+def eliminate_wide(inner: Inner, fronts: Fronts) -> FrontElimination:
+    """Run the forward pass on numbers of unbounded exponent."""
     from outtrees.trees.sparse import wide_kernels as kernels
 
     refuse_too_large(fronts, len(inner.log_out), arrays=2)
@@ -218,7 +162,8 @@ def eliminate_wide(inner: Inner, fronts: Fronts) -> WideElimination:
         front = int(np.flatnonzero((fronts.component == c) & (fronts.above < 0))[0])
         at = fronts.factor_first[front]
         rho_last[0][c], rho_last[1][c] = factors[0][at], factors[1][at]
-    return WideElimination(inner, fronts, weight, out, shift, s, factors, stack, x, rho_last)
+    passed = Passed(weight, out, s, factors, stack, x, rho_last)
+    return FrontElimination(inner, fronts, shift, passed, np.zeros(C, dtype=bool), None)
 
 
 @dataclass(frozen=True)
@@ -227,7 +172,7 @@ class Solution:
 
     inner: Inner
     narrow: FrontElimination
-    wide: WideElimination | None  # of the components that left the range, if any
+    wide: FrontElimination | None  # of the components that left the range, if any
     wide_nodes: Bools  # (n,) theirs
     wide_edges: Bools  # (E,)
 

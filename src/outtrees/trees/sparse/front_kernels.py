@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from outtrees._common.compiled import compiled, helper
+from outtrees.trees.elimination_blocks import LIMIT
 
 _PANEL = 48
-LIMIT = 1e140  # as in `outtrees.trees.elimination`
 
 
 @helper
@@ -28,6 +28,65 @@ def locate(f, fronts, where, positions):
     for i in range(m):
         where[positions[i]] = i
     return r, m
+
+
+@helper
+def take_in(F, f, r, fronts, where, positions, weight, out):
+    """Write the edges that a front takes in, and what leads out of its own nodes."""
+    edge_first, edge_row, edge_col = fronts.edge_first, fronts.edge_row, fronts.edge_col
+    edge = fronts.edge
+    for e in range(edge_first[f], edge_first[f + 1]):
+        F[where[edge_row[e]], where[edge_col[e]] + 1] = weight[edge[e]]
+    for i in range(r, len(F)):
+        F[i, 0] = out[positions[i]]
+
+
+@helper
+def hand_on(F, f, r, fronts, factors, stack):
+    """Keep the factors of a front, and leave on the stack what its boundary has now."""
+    m = len(F)
+    at = fronts.factor_first[f]
+    for i in range(r, m):
+        for j in range(m + 1):
+            factors[at] = F[i, j]
+            at += 1
+    for i in range(r):
+        for j in range(r + 1, m + 1):
+            factors[at] = F[i, j]
+            at += 1
+    at = fronts.stack_place[f]
+    for i in range(r):
+        for j in range(r + 1):
+            stack[at] = F[i, j]
+            at += 1
+
+
+@helper
+def take_back(M, f, r, fronts, stack):
+    """Read from the stack the derivatives by the boundary's edges."""
+    at = fronts.stack_place[f]
+    for i in range(r):
+        for j in range(r + 1):
+            M[i, j] = stack[at]
+            at += 1
+
+
+@helper
+def hand_back(M, f, fronts, where, stack):
+    """Leave on the stack what the fronts that handed on to this one take back."""
+    boundary_first, boundary = fronts.boundary_first, fronts.boundary
+    child = fronts.head[f]
+    while child >= 0:
+        lo, hi = boundary_first[child], boundary_first[child + 1]
+        at = fronts.stack_place[child]
+        for a in range(lo, hi):
+            i = where[boundary[a]]
+            stack[at] = M[i, 0]
+            at += 1
+            for b in range(lo, hi):
+                stack[at] = M[i, where[boundary[b]] + 1]
+                at += 1
+        child = fronts.after[child]
 
 
 @helper
@@ -82,22 +141,17 @@ def eliminate(fronts, single_root, weight, out, bad, s, factors, stack):
     """Fill the pivots s and the factors; mark components that leave the range as ``bad``."""
     component, above, head = fronts.component, fronts.above, fronts.head
     after, boundary_first, boundary = fronts.after, fronts.boundary_first, fronts.boundary
-    edge_first, edge_row, edge_col = fronts.edge_first, fronts.edge_row, fronts.edge_col
-    edge, factor_first, stack_place = fronts.edge, fronts.factor_first, fronts.stack_place
-    n_fronts = len(above)
+    stack_place = fronts.stack_place
     n = len(s)
     where = np.zeros(n, np.int64)
     positions = np.empty(n, np.int64)
-    for f in range(n_fronts):
+    for f in range(len(above)):
         if bad[component[f]]:
             continue
         single = single_root[component[f]]
         r, m = locate(f, fronts, where, positions)
         F = np.zeros((m, m + 1))
-        for e in range(edge_first[f], edge_first[f + 1]):
-            F[where[edge_row[e]], where[edge_col[e]] + 1] = weight[edge[e]]
-        for i in range(r, m):
-            F[i, 0] = out[positions[i]]
+        take_in(F, f, r, fronts, where, positions, weight, out)
         child = head[f]
         while child >= 0:
             size = boundary_first[child + 1] - boundary_first[child]
@@ -117,20 +171,7 @@ def eliminate(fronts, single_root, weight, out, bad, s, factors, stack):
             continue
         for i in range(r, m):
             s[positions[i]] = local_s[i]
-        at = factor_first[f]
-        for i in range(r, m):
-            for j in range(m + 1):
-                factors[at] = F[i, j]
-                at += 1
-        for i in range(r):
-            for j in range(r + 1, m + 1):
-                factors[at] = F[i, j]
-                at += 1
-        at = stack_place[f]
-        for i in range(r):
-            for j in range(r + 1):
-                stack[at] = F[i, j]
-                at += 1
+        hand_on(F, f, r, fronts, factors, stack)
 
 
 @helper
@@ -259,10 +300,9 @@ def _derivatives(M, P, U, r, stop, forest, x, y, s):
 @compiled
 def marginals(fronts, single_root, bad, passed, edge_marginal, out_marginal):
     """Fill the probability of each edge within components, and of leaving them at each node."""
-    component, above, head = fronts.component, fronts.above, fronts.head
-    after, boundary_first, boundary = fronts.after, fronts.boundary_first, fronts.boundary
+    component, above, factor_first = fronts.component, fronts.above, fronts.factor_first
     edge_first, edge_row, edge_col = fronts.edge_first, fronts.edge_row, fronts.edge_col
-    edge, factor_first, stack_place = fronts.edge, fronts.factor_first, fronts.stack_place
+    edge = fronts.edge
     weight, out, s, factors = passed.weight, passed.out, passed.s, passed.factors
     stack, x, rho_last = passed.stack, passed.x, passed.rho_last
     n = len(s)
@@ -278,11 +318,7 @@ def marginals(fronts, single_root, bad, passed, edge_marginal, out_marginal):
         P, U = np.empty((k, m + 1)), np.empty((r, k))
         unpack(factor_first[f], r, m, factors, P, U)
         M = np.zeros((m, m + 1))
-        at = stack_place[f]
-        for i in range(r):
-            for j in range(r + 1):
-                M[i, j] = stack[at]
-                at += 1
+        take_back(M, f, r, fronts, stack)
         local_x, local_y, local_s = np.zeros(m), np.zeros(m), np.ones(m)
         for i in range(m):
             local_x[i] = x[positions[i]]
@@ -299,15 +335,4 @@ def marginals(fronts, single_root, bad, passed, edge_marginal, out_marginal):
                 out_marginal[positions[i]] = out[positions[i]] * local_x[i] / rho_last[c]
             else:
                 out_marginal[positions[i]] = out[positions[i]] * M[i, 0]
-        child = head[f]
-        while child >= 0:
-            size = boundary_first[child + 1] - boundary_first[child]
-            at = stack_place[child]
-            for a in range(size):
-                i = where[boundary[boundary_first[child] + a]]
-                stack[at] = M[i, 0]
-                at += 1
-                for b in range(size):
-                    stack[at] = M[i, where[boundary[boundary_first[child] + b]] + 1]
-                    at += 1
-            child = after[child]
+        hand_back(M, f, fronts, where, stack)

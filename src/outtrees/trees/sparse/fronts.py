@@ -80,9 +80,7 @@ class Dissection:
 
 def dissect(first: Ints, column: Ints, component_first: Ints) -> Dissection:
     """Return a fill-reducing order of each component."""
-    from outtrees.trees.sparse import order_kernels as kernels
-
-    start, neighbour = kernels.symmetric_pattern(first, column)
+    start, neighbour = _symmetric_pattern(first, column)
     size = np.diff(component_first)
     edges = np.diff(first[component_first])
     large = (size > _SMALL) & (edges < _DENSE * size * (size - 1.0))
@@ -120,7 +118,10 @@ def lay_out(dissection: Dissection, last: Ints) -> Fronts:
     boundary = boundary[np.lexsort((-boundary, np.repeat(np.arange(len(r)), r)))]
     component = np.searchsorted(component_first, starts[:-1], side="right") - 1
     head, after = kernels.child_lists(above)
-    edge_first, row, col, edge = kernels.edges_by_front(first, column, position, front, len(above))
+    row = position[np.repeat(np.arange(len(first) - 1), np.diff(first))]
+    col = position[column]
+    taking = front[np.minimum(row, col)]  # an edge goes into the front of its earlier end
+    edge = np.argsort(taking, kind="stable")
     factor_first = np.append(0, np.cumsum(k * (k + r + 1) + r * k))
     place, height = kernels.stack_places(above, boundary_first)
     return Fronts(
@@ -132,9 +133,9 @@ def lay_out(dissection: Dissection, last: Ints) -> Fronts:
         after=after,
         boundary_first=boundary_first,
         boundary=boundary,
-        edge_first=edge_first,
-        edge_row=row,
-        edge_col=col,
+        edge_first=np.append(0, np.cumsum(np.bincount(taking, minlength=len(above)))),
+        edge_row=row[edge],
+        edge_col=col[edge],
         edge=edge,
         factor_first=factor_first,
         stack_place=place,
@@ -191,6 +192,16 @@ def refuse_too_large(fronts: Fronts, n: int, arrays: int = 1) -> None:
         8 * arrays * fronts.n_numbers,
         "List fewer candidates for each record, or use dates or groups that keep records apart.",
     )
+
+
+def _symmetric_pattern(first: Ints, column: Ints) -> tuple[Ints, Ints]:
+    """Return the graph of β + βᵀ as rows without repetition: (first, neighbour)."""
+    n = len(first) - 1
+    row = np.repeat(np.arange(n), np.diff(first))
+    end, other = np.column_stack([row, column]).ravel(), np.column_stack([column, row]).ravel()
+    kept = np.sort(np.unique(end * n + other, return_index=True)[1])
+    kept = kept[np.argsort(end[kept], kind="stable")]  # in the order in which edges name them
+    return np.append(0, np.cumsum(np.bincount(end[kept], minlength=n))), other[kept]
 
 
 def _tree(

@@ -13,40 +13,6 @@ from outtrees._common.compiled import compiled, helper
 
 
 @compiled
-def symmetric_pattern(first, column):
-    """Return the graph of β + βᵀ as rows without repetition: (first, neighbour)."""
-    n = len(first) - 1
-    count = np.zeros(n + 1, np.int64)
-    for u in range(n):
-        for e in range(first[u], first[u + 1]):
-            count[u + 1] += 1
-            count[column[e] + 1] += 1
-    for u in range(n):
-        count[u + 1] += count[u]
-    both = np.empty(count[n], np.int64)
-    place = count[:-1].copy()
-    for u in range(n):
-        for e in range(first[u], first[u + 1]):
-            v = column[e]
-            both[place[u]] = v
-            place[u] += 1
-            both[place[v]] = u
-            place[v] += 1
-    seen = np.full(n, -1, np.int64)
-    start = np.zeros(n + 1, np.int64)
-    at = 0
-    for u in range(n):
-        for e in range(count[u], count[u + 1]):
-            v = both[e]
-            if seen[v] != u:
-                seen[v] = u
-                both[at] = v
-                at += 1
-        start[u + 1] = at
-    return start, both[:at].copy()
-
-
-@compiled
 def elimination_tree(start, neighbour, order, position):
     """Return the parent of each position in the elimination tree, −1 at a root."""
     n = len(order)
@@ -206,34 +172,6 @@ def child_lists(above):
             after[f] = head[above[f]]
             head[above[f]] = f
     return head, after
-
-
-@compiled
-def edges_by_front(first, column, position, front, n_fronts):
-    """Return the edges that each front takes in: those whose earlier end leaves with it.
-
-    (begin, row, col, edge), with row and col as positions.
-    """
-    n = len(first) - 1
-    begin = np.zeros(n_fronts + 1, np.int64)
-    for u in range(n):
-        for e in range(first[u], first[u + 1]):
-            begin[front[min(position[u], position[column[e]])] + 1] += 1
-    for f in range(n_fronts):
-        begin[f + 1] += begin[f]
-    place = begin[:-1].copy()
-    row = np.empty(len(column), np.int64)
-    col = np.empty(len(column), np.int64)
-    edge = np.empty(len(column), np.int64)
-    for u in range(n):
-        for e in range(first[u], first[u + 1]):
-            i, j = position[u], position[column[e]]
-            f = front[min(i, j)]
-            row[place[f]] = i
-            col[place[f]] = j
-            edge[place[f]] = e
-            place[f] += 1
-    return begin, row, col, edge
 
 
 @compiled

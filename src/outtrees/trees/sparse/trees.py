@@ -23,7 +23,6 @@ from outtrees.trees.probabilities import (
     weighted,
 )
 from outtrees.trees.sparse.components import (
-    Bools,
     Components,
     Inner,
     checked_edges,
@@ -33,7 +32,6 @@ from outtrees.trees.sparse.components import (
 from outtrees.trees.sparse.elimination import (
     FrontElimination,
     Solution,
-    WideElimination,
     solve,
     solve_for_every_root,
 )
@@ -88,14 +86,16 @@ class SparseTrees:
         )
         return edge, root, log_sum
 
+    @cached_property
+    def _total(self) -> list[float]:
+        parts = [self._alone[2]]
+        if self._solution is not None:
+            parts += [self._solution.log_z(), self.inner.log_scale]
+        return elimination.total_and_rest(np.concatenate(parts))
+
     def log_z_parts(self) -> list[float]:
         """Return numbers that sum to log Z."""
-        from outtrees.trees.sparse.edge_kernels import summed
-
-        parts = [*summed(self._alone[2])]
-        if self._solution is not None:
-            parts += [*self._solution.log_z(), *summed(self.inner.log_scale)]
-        return parts
+        return self._total
 
     @cached_property
     def log_z(self) -> float:
@@ -217,12 +217,10 @@ def _draw_trees(trees: SparseTrees, n: int, rng: np.random.Generator) -> Ints:
     solution = trees.sampling_solution
     if solution is not None:
         members = components.members
-        skipped = solution.narrow.bad
-        result[:, members] = _members_or_out(members, _draw(solution.narrow, skipped, n, rng))
+        result[:, members] = _members_or_out(members, _draw(solution.narrow, n, rng))
         if solution.wide is not None:
             some = members[solution.wide_nodes]
-            none = np.zeros(len(solution.wide.shift), dtype=bool)
-            result[:, some] = _members_or_out(some, _draw(solution.wide, none, n, rng))
+            result[:, some] = _members_or_out(some, _draw(solution.wide, n, rng))
     for tree in result:
         draw_outside(
             rng,
@@ -242,12 +240,7 @@ def _members_or_out(members: Ints, drawn: Ints) -> Ints:
     return np.append(members, -2)[drawn]
 
 
-def _draw(
-    e: FrontElimination | WideElimination,
-    skipped: Bools,  # (C,) components without a draw
-    n: int,
-    rng: np.random.Generator,
-) -> Ints:
+def _draw(e: FrontElimination, n: int, rng: np.random.Generator) -> Ints:
     """Return n draws of parents (n, nodes); the number of nodes stands for leaving."""
     from outtrees.trees.sparse.sampling_kernels import draw
 
@@ -258,7 +251,7 @@ def _draw(
         rng,
         fronts,
         inner.single,
-        skipped,
+        e.bad,
         e.pairs,
         inner.first,
         inner.column,
