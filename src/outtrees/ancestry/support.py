@@ -14,8 +14,8 @@ from outtrees.candidates import Constraints
 from outtrees.candidates.choices import log_sums
 from outtrees.inference.messages import draw_states
 from outtrees.io.tables import Table
-from outtrees.models.category import each_member
 from outtrees.models.columns import Lineage, Sticky, Waiting
+from outtrees.models.columns.sticky import each_member
 from outtrees.trees.mixture import OutTreeMixture
 
 Array = NDArray[np.float64]
