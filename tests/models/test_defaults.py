@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from outtrees.models import column, conjugate
-from outtrees.models.category import BernoulliMutation, CategoricalMutation, Sticky
+from outtrees.models.category import BernoulliMutation, CategoricalMutation
 from outtrees.models.clouds import CloudsMutation
-from outtrees.models.columns import Counts, Drift, GroupedDrift, Reversion, Spots, Waiting
+from outtrees.models.columns import Counts, Drift, GroupedDrift, Reversion, Spots, Sticky, Waiting
 from outtrees.models.columns.substitution import Substitution
 from outtrees.models.count import PoissonMutation
 from outtrees.models.kernel import KernelMutation

@@ -12,7 +12,7 @@ from outtrees.models import (
     GaussianMutation,
     ProductMutation,
 )
-from outtrees.models.category import looked_up
+from outtrees.models.tables import looked_up
 
 CODES, BITS = [(0.0, 1.0, 2.0), (0.0, 3.0)], [(0.0, 1.0), (0.0, 1.0)]
 MODELS = [

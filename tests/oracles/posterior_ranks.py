@@ -20,9 +20,9 @@ from outtrees.ancestry.learning import _ROOT_SPREAD, Problem, Reading
 from outtrees.ancestry.posterior import Posterior
 from outtrees.ancestry.support import labels_table
 from outtrees.candidates import in_order
-from outtrees.models.category import _ANY_VALUE
 from outtrees.models.columns import Drift, Lineage, Reversion, Sticky, Substitution, Waiting
-from outtrees.models.columns.lineage import Alone
+from outtrees.models.columns.background import Alone
+from outtrees.models.columns.sticky import _ANY_VALUE
 from outtrees.models.priors import Normal
 
 SITES = 40

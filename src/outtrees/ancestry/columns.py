@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outtrees.errors import Message, Option, RecordsError
-from outtrees.models.category import MOST_IN_SETS
 from outtrees.models.columns import (
     ColumnKernel,
     Counts,
@@ -26,8 +25,9 @@ from outtrees.models.columns import (
     TransmittedSequence,
     Waiting,
 )
+from outtrees.models.columns.sticky import MOST_IN_SETS, are_spots
 from outtrees.models.columns.transmission import filled_letters, sequence_cells
-from outtrees.models.place import are_spots, with_groups
+from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_matrix
 from outtrees.records.matrix import in_order_of
 

@@ -29,10 +29,10 @@ from outtrees.errors import NoSpanningTreeError
 from outtrees.inference.checkpoint import Checkpoint, digest
 from outtrees.inference.importance import WeightedDraws
 from outtrees.models.columns import ColumnKernel, Lineage
+from outtrees.models.columns.background import Earlier
 from outtrees.models.columns.earlier import earlier_pairs, log_backgrounds, with_backgrounds
 from outtrees.models.columns.lineage import (
     Background,
-    Earlier,
     log_sum_of_links,
     order_by_cells,
     sample_by_cells,

@@ -26,8 +26,8 @@ from outtrees.models.columns import (
     TransmittedSequence,
     Waiting,
 )
+from outtrees.models.columns.background import Earlier
 from outtrees.models.columns.earlier import weights_before
-from outtrees.models.columns.lineage import Earlier
 from outtrees.models.columns.transmission import sequence_cells
 from outtrees.models.place import with_groups
 from outtrees.records import Column, Records, read_records

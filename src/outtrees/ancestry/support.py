@@ -15,8 +15,8 @@ from outtrees.candidates.windows import waiting_of
 from outtrees.errors import NoSpanningTreeError, Option, RecordsError
 from outtrees.inference.messages import draw_states
 from outtrees.io.tables import Table
-from outtrees.models.category import each_member
 from outtrees.models.columns import Lineage, Sticky
+from outtrees.models.columns.sticky import each_member
 from outtrees.trees.mixture import OutTreeMixture
 
 if TYPE_CHECKING:

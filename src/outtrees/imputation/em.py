@@ -28,9 +28,9 @@ from outtrees.imputation.sampler import HiddenSampler
 from outtrees.inference.likelihood import log_number_of_trees
 from outtrees.models import GaussianMutation, MixtureMutation, ProductMutation
 from outtrees.models.base import Mutation
-from outtrees.models.category import coded
 from outtrees.models.covariance import restrict
 from outtrees.models.regression import PairMoments
+from outtrees.models.tables import coded
 from outtrees.trees.weights import Ints
 
 # Called after every step with the number of steps done and their total.

@@ -25,7 +25,7 @@ from outtrees.models import (
     ProductMutation,
 )
 from outtrees.models.base import Mutation
-from outtrees.models.category import frequencies
+from outtrees.models.tables import frequencies
 
 _LEAST_WEIGHT = 0.05  # a model below this is not worth its chains
 _LEAST_RECORDS = 30  # fewer cannot tell several clouds apart

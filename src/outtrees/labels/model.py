@@ -18,7 +18,7 @@ from outtrees._common.edges import chunks
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.inference.messages import States, pass_messages
-from outtrees.models.category import frequencies, sticky_matrix
+from outtrees.models.tables import frequencies, sticky_matrix
 from outtrees.trees import OutTreeDistribution
 from outtrees.trees.sparse.fronts import Plan
 from outtrees.trees.weights import Ints

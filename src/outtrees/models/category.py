@@ -2,9 +2,9 @@
 
     p(a | b) = s·[a = b] + (1 − s)·marginal_a,    a the child's category, b the parent's
 
-stands here once, for rows of categories (`CategoricalMutation`), for one column of a table over k
-links, where s becomes s^k (`Sticky`), for what is believed of s (`CategoricalPosterior`), and for
-labels (`outtrees.labels.model`).
+stands here once, for rows of categories (`CategoricalMutation`), for what is believed of s
+(`CategoricalPosterior`), and for labels (`outtrees.labels.model`). One column of a table over k
+links is `outtrees.models.columns.sticky`.
 """
 
 from __future__ import annotations
@@ -17,278 +17,30 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import digamma, expit, gammaln, logit, logsumexp, softmax, xlogy
+from scipy.special import expit, logit, softmax, xlogy
 
 from outtrees._common.arguments import check_number, check_option
-from outtrees._common.edges import Ints, chunks
+from outtrees._common.edges import Ints
 from outtrees._common.types import Array
 from outtrees.models.base import Mutation
-from outtrees.models.column import CellPairs, Index, ShareKernel
-from outtrees.models.count import SHARES, log_dot
+from outtrees.models.count import log_of
 from outtrees.models.posterior import Posterior
-from outtrees.models.quick import Match
-
-_ANY_VALUE = 0.01  # of values that follow none before: those that need not be new ones
-
-# What all of them share --------------------------------------------------------------------
-
-
-def sticky_matrix(s: float, marginal: Array) -> Array:
-    """Return p(child's category | parent's), (C, C) [child, parent].
-
-    Examples
-    --------
-    >>> sticky_matrix(0.5, np.array([0.5, 0.5]))
-    array([[0.75, 0.25],
-           [0.25, 0.75]])
-    """
-    return np.asarray(s * np.eye(len(marginal)) + (1.0 - s) * marginal[:, None])
-
-
-def frequencies(
-    codes: NDArray[np.intp],  # 0 … C − 1 of those that are known
-    n_levels: int,
-    pseudo_count: float,
-) -> Array:
-    """Return the share of each category (C,), with pseudo-records spread evenly over them.
-
-    Examples
-    --------
-    >>> frequencies(np.array([0, 0]), 2, 2.0)
-    array([0.75, 0.25])
-    """
-    counts = np.bincount(codes, minlength=n_levels) + pseudo_count / n_levels
-    total = counts.sum()
-    return np.asarray(counts / total if total > 0 else np.full(n_levels, 1 / n_levels))
-
-
-def new_values(
-    n: int, n_levels: int, before: Iterable[tuple[CellPairs, Index, Array]]
-) -> tuple[Array, Array]:
-    """Return the chance of each record's value if it follows none before, over that of any (n,).
-
-    It is one that no record had before, each of these alike, or now and then any. So the name of a
-    household says nothing, only whether it is a new one. Of records of one date that share a new
-    value one was the first, so that it counts as new by its share. A set of values is any of them
-    alike; sets of other records do not count as values that were there before.
-
-    Over all values the chances sum to 1. Where no new value is left it is any, and the second
-    array says how rarely a record then follows none before, beside 1 elsewhere (n,).
-
-    Parameters
-    ----------
-    before : iterable of (pairs, child, weight)
-        Pairs of codes (the child's, the other's, …; −1 is none of the levels), the number of the
-        child, and how surely the other one came before it: 1, or 1/2.
-    """
-    own, earlier, tied = np.full(n, np.nan), [np.empty(0, np.intp)], [np.empty(0, np.intp)]
-    for pairs, child, weight in before:
-        known = pairs.place >= 0
-        a, b = pairs.cells[pairs.place[known], :2].T
-        row, weight = child[known], weight[known]
-        own[row] = a
-        key = row * n_levels + b.astype(np.intp)  # a record, and the value of another
-        certain = (b >= 0) & (b < n_levels)
-        earlier.append(np.unique(key[certain & (weight >= 1)]))
-        tied.append(key[certain & (weight < 1) & (weight > 0)])
-    values = np.unique(np.concatenate(earlier))
-    at_once, number = np.unique(np.concatenate(tied), return_counts=True)
-    first = ~np.isin(at_once, values) / (1 + number)  # the chance to come before those alike
-    # How many values are left: those that none had before, of which some have come at once.
-    left = n_levels - np.bincount(values // n_levels, minlength=n)
-    left = left - np.bincount(at_once // n_levels, (first > 0) - first, minlength=n)
-    row, value = each_member(own, n_levels)
-    key = np.where(value >= 0, row * n_levels + value, -1)  # one of none of the levels is new
-    place = np.minimum(np.searchsorted(at_once, key), len(at_once) - 1)
-    together = at_once[place] == key if len(at_once) else np.zeros(len(key), dtype=bool)
-    fresh = (~np.isin(key, values)).astype(np.float64)
-    fresh[together] = first[place[together]]
-    share = np.bincount(row, fresh, minlength=n) / np.maximum(np.bincount(row, minlength=n), 1)
-    some_left = left > 0
-    new = share * n_levels / np.where(some_left, left, 1.0)
-    new = np.where(some_left & ~np.isnan(own), new, 1.0)
-    return (1 - _ANY_VALUE) * new + _ANY_VALUE, np.where(some_left, 1.0, _ANY_VALUE)
-
-
-MOST_IN_SETS = 50  # levels of a column with sets of states: one bit each, of a double's 53
-
-
-def members(codes: Array, n_levels: int) -> NDArray[np.bool_]:
-    """Return which categories each cell may be (n, C).
-
-    A code below C is that category. One from C upwards is C plus a set of them: 1 if the first is
-    in it, plus 2 if the second is, plus 4 if the third is, and so on.
-
-    Examples
-    --------
-    >>> members(np.array([1.0, 3 + 0b101]), 3).astype(int)
-    array([[0, 1, 0],
-           [1, 0, 1]])
-    """
-    whole = np.asarray(codes).astype(np.int64)[:, None]
-    bits = np.arange(n_levels)
-    return np.where(whole < n_levels, bits == whole, (whole - n_levels) >> np.minimum(bits, 62) & 1)
-
-
-def each_member(codes: Array, n_levels: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and categories: one for each category that a known cell may be.
-
-    Examples
-    --------
-    >>> each_member(np.array([1.0, np.nan, 3 + 0b101]), 3)
-    (array([0, 2, 2]), array([1, 0, 2]))
-    """
-    certain, several = np.flatnonzero(codes < n_levels), np.flatnonzero(codes >= n_levels)
-    set_, member = np.nonzero(members(codes[several], n_levels))
-    rows = np.concatenate([certain, several[set_]])
-    return rows, np.concatenate([codes[certain].astype(np.intp), member])
-
-
-def coded(
-    cells: Array,  # (n,) categories, NaN where missing
-    levels: Array,  # (C,), sorted
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the position of each cell's category, C where missing, and the rows of unknown ones.
-
-    Examples
-    --------
-    >>> coded(np.array([7.0, np.nan, 5.0]), np.array([2.0, 7.0]))
-    (array([1, 2, 1]), array([2]))
-    """
-    missing = np.isnan(cells)
-    code = np.minimum(np.searchsorted(levels, cells), len(levels) - 1)
-    unknown = np.flatnonzero((levels[code] != cells) & ~missing)
-    return np.where(missing, len(levels), code), unknown
-
-
-_FEW = 12  # values of a column, up to which a product of matrices is faster than looking up
-
-
-def looked_up(
-    tables: Iterable[Array],  # one (C_d + 1, C_d + 1) for each column, the last for missing cells
-    children: NDArray[np.intp],  # (n, D) codes
-    parents: NDArray[np.intp],  # (m, D) codes
-) -> Array:
-    """Return the sums over columns of the tables' entries, for all pairs (n, m)."""
-    result = np.zeros((len(children), len(parents)))
-    ones, values = [], []
-    for d, table in enumerate(tables):
-        if len(table) > _FEW:
-            result += np.take(table[children[:, d]], parents[:, d], axis=1)
-        else:
-            ones.append(np.eye(len(table))[children[:, d], :-1])  # unknown children weigh 0
-            values.append(table[:-1, parents[:, d]].T)
-    return result + log_dot(np.hstack(ones), np.hstack(values)) if ones else result
-
-
-def pair_counts(
-    children: NDArray[np.intp],  # (n, D) codes, C_d where missing
-    parents: NDArray[np.intp],  # (m, D)
-    weights: Any,  # (n, m), may be sparse
-    n_levels: Sequence[int],  # C_d
-) -> Iterator[Array]:
-    """Yield for each column the weight of each pair of values, (C_d + 1, C_d + 1), missing last.
-
-    One product of matrices serves many columns.
-
-    Examples
-    --------
-    >>> codes = np.array([[0], [1], [2]])
-    >>> next(pair_counts(codes, codes, np.eye(3)[[2, 0, 0]], [2]))
-    array([[0., 0., 1.],
-           [1., 0., 0.],
-           [1., 0., 0.]])
-    """
-    sizes = np.array(n_levels) + 1
-    for columns in chunks(len(sizes), len(parents) * int(sizes.max(initial=1))):
-        own = range(len(sizes))[columns]
-        ones = np.hstack([np.eye(sizes[d])[parents[:, d]] for d in own])
-        blocks = np.split(weights @ ones, np.cumsum(sizes[columns])[:-1], axis=1)
-        for d, block in zip(own, blocks, strict=True):
-            yield np.asarray(np.eye(sizes[d])[children[:, d]].T @ block)
-
-
-def log_table(
-    logs: Array,  # (2,) of keeping a value and drawing it afresh, or (C, C) of a whole matrix
-    marginal: Array,  # (C,)
-) -> Array:
-    """Return log-weights of pairs of values [child, parent], (C + 1, C + 1), missing cells last.
-
-    An unknown child weighs nothing. An unknown parent is one of the marginal's values, whether the
-    child kept it or not; `logs` may be expectations, whose exponentials sum to less than one.
-
-    Examples
-    --------
-    >>> np.exp(log_table(np.log([0.5, 0.5]), np.array([0.5, 0.5])))
-    array([[0.75, 0.25, 0.5 ],
-           [0.25, 0.75, 0.5 ],
-           [1.  , 1.  , 1.  ]])
-    """
-    C, log_marginal = len(marginal), _log(marginal)
-    table = np.zeros((C + 1, C + 1))
-    if logs.ndim == 1:
-        kept, fresh = logs[0], logs[1] + log_marginal
-        table[:C, :C] = fresh[:, None]
-        table[np.arange(C), np.arange(C)] = np.logaddexp(kept, fresh)
-        table[:C, C] = log_marginal + np.logaddexp(*logs)
-    else:
-        table[:C, :C] = logs
-        table[:C, C] = logsumexp(log_marginal + logs, axis=1)
-    return table
-
-
-def completed_counts(
-    counts: Array,  # (C + 1, C + 1) of pairs of values, missing cells last
-    logs: Array,  # as in `log_table`
-    marginal: Array,  # (C,)
-) -> Array:
-    """Return the expected numbers of kept and of fresh values (2,), or of pairs of values (C, C).
-
-    What is hidden is shared out: whether equal values were kept, and the value of an unknown
-    parent.
-
-    Examples
-    --------
-    >>> counts = np.array([[4.0, 1.0, 2.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    >>> completed_counts(counts, np.log([0.5, 0.5]), np.array([0.5, 0.5])).round(3)
-    array([3.667, 3.333])
-    """
-    known, unknown = counts[:-1, :-1], counts[:-1, -1]
-    log_marginal = _log(marginal)
-    if logs.ndim == 1:
-        kept = np.diag(known) * part_of(logs[0], np.logaddexp(logs[0], logs[1] + log_marginal))
-        total = float(kept.sum() + unknown.sum() * part_of(logs[0], np.logaddexp(*logs)))
-        return np.array([total, float(known.sum() + unknown.sum()) - total])
-    joint = log_marginal + logs
-    return known + unknown[:, None] * part_of(joint, logsumexp(joint, axis=1, keepdims=True))
-
-
-def _log(values: Any) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(values))
-
-
-def part_of(log_part: Any, log_whole: Any) -> Array:
-    """Return part / whole from their logarithms, 0 where there is nothing to share."""
-    return np.asarray(np.exp(log_part - np.where(np.isneginf(log_whole), 0.0, log_whole)))
-
-
-def shares_by_class(
-    counts: Array,  # (C, V) of the values among the records of each class
-    marginal: Array,  # (V,) of all records
-) -> Array:
-    """Return the probability of each value in each class, (C, V).
-
-    Examples
-    --------
-    >>> shares_by_class(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0.5, 0.5])).tolist()
-    [[0.6, 0.4], [0.5, 0.5]]
-    """
-    total = counts.sum(axis=1, keepdims=True)
-    return np.asarray((counts + SHARES * marginal) / (total + SHARES))
-
-
-# Rows of categories ------------------------------------------------------------------------
+from outtrees.models.priors import (
+    dirichlet_kl,
+    dirichlet_log_ratio,
+    draw_dirichlet_logs,
+    expected_logs,
+)
+from outtrees.models.tables import (
+    coded,
+    completed_counts,
+    frequencies,
+    log_table,
+    looked_up,
+    pair_counts,
+    shares_by_class,
+    sticky_matrix,
+)
 
 
 class TableMutation(Mutation):
@@ -356,31 +108,30 @@ class TableMutation(Mutation):
     def _logs(self) -> list[Array]:
         """Return the logarithms of each column's parameters, as `log_table` reads them."""
         if self.kind == "full":
-            return [_log(matrix) for matrix in self.full_matrices]
-        return [_log(np.array([s, 1.0 - s])) for s in self.stickiness]
+            return [log_of(matrix) for matrix in self.full_matrices]
+        return [log_of(np.array([s, 1.0 - s])) for s in self.stickiness]
 
     # Densities and samples ---------------------------------------------------------------------
 
-    def _log_tables(self) -> Iterator[Array]:
-        """Yield log p(a | b) of each column, the last row and column for a missing cell."""
-        return map(log_table, self._logs(), self.marginals)
+    def _log_pairs(self, logs: Iterable[Array], children: Array, parents: Array) -> Array:
+        """Return log p of all pairs (n, m) by the logarithms of each column's parameters."""
+        codes = self._codes(children, "children"), self._codes(parents, "parents")
+        return looked_up(map(log_table, logs, self.marginals), *codes)
 
     def _log_conditional(self, children: Array, parents: Array) -> Array:
-        codes = self._codes(children, "children"), self._codes(parents, "parents")
-        return looked_up(self._log_tables(), *codes)
+        return self._log_pairs(self._logs(), children, parents)
 
     def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
-        child_codes = self._codes(children, "children")
-        parent_codes = self._codes(parents, "parents")
+        own, other = self._codes(children, "children"), self._codes(parents, "parents")
         result = np.zeros(len(child))
-        for d, table in enumerate(self._log_tables()):
-            result += table[child_codes[child, d], parent_codes[parent, d]]
+        for d, table in enumerate(map(log_table, self._logs(), self.marginals)):
+            result += table[own[child, d], other[parent, d]]
         return result
 
     def _log_root(self, X: Array) -> Array:
         result = np.zeros(len(X))
         for codes, marginal in zip(self._codes(X, "X").T, self.marginals, strict=True):
-            result += _log(np.append(marginal, 1.0))[codes]
+            result += log_of(np.append(marginal, 1.0))[codes]
         return result
 
     def _marginals_of(self, X: Array) -> Any:
@@ -393,7 +144,7 @@ class TableMutation(Mutation):
         for d, code in enumerate(self._codes(records, "records").T):
             counts = np.zeros((len(marginals[d]) + 1, weights.shape[1]))
             np.add.at(counts, codes[:, d], weights)
-            shares = _log(shares_by_class(counts[:-1].T, marginals[d])).T
+            shares = log_of(shares_by_class(counts[:-1].T, marginals[d])).T
             found += np.vstack([shares, np.zeros(weights.shape[1])])[code]
         return found
 
@@ -419,10 +170,10 @@ class TableMutation(Mutation):
 
     # Learning ----------------------------------------------------------------------------------
 
-    def _counts(self, X: Array, edge_marginals: Array) -> Iterator[Array]:
+    def _counts(self, children: Array, parents: Array, weights: Array) -> Iterator[Array]:
         """Yield for each column the weight of each pair of values, (C_d + 1, C_d + 1)."""
-        codes = self._codes(X, "X")
-        return pair_counts(codes, codes, edge_marginals, [len(names) for names in self.levels])
+        codes = self._codes(children, "X"), self._codes(parents, "X")
+        return pair_counts(*codes, weights, [len(names) for names in self.levels])
 
     def _completed(self, counts_of: Iterable[Array]) -> list[Array]:
         """Return the expected numbers of what is hidden and seen, with the prior's added."""
@@ -434,7 +185,7 @@ class TableMutation(Mutation):
         return result
 
     def _refit(self, X: Array, edge_marginals: Array) -> Self:
-        return self._refit_counts(self._counts(X, edge_marginals))
+        return self._refit_counts(self._counts(X, X, edge_marginals))
 
     def _refit_counts(self, counts_of: Iterable[Array]) -> Self:
         """Return the maximum for weights of pairs of values, (C_d + 1, C_d + 1) a column."""
@@ -473,7 +224,7 @@ class TableMutation(Mutation):
 
     def _gradient(self, X: Array, edge_marginals: Array) -> Array:
         # That of the expected complete likelihood: counts less what the parameters expect.
-        completed = self._completed(self._counts(X, edge_marginals))
+        completed = self._completed(self._counts(X, X, edge_marginals))
         if self.kind == "sticky":
             pairs = zip(completed, self.stickiness, strict=True)
             return np.array([c[0] - s * c.sum() for c, s in pairs])
@@ -501,7 +252,7 @@ class TableMutation(Mutation):
         if self._strength == 0:
             return 0.0
         if self.kind == "sticky":
-            logs = _log(4.0 * self.stickiness * (1.0 - self.stickiness))
+            logs = log_of(4.0 * self.stickiness * (1.0 - self.stickiness))
             return 0.5 * self._strength * float(logs.sum())
         divergence = sum(
             float((xlogy(m, m)[:, None] - xlogy(m[:, None], matrix)).sum())
@@ -774,208 +525,7 @@ class BernoulliMutation(TableMutation):
         return super()._with_params(params.reshape(2, -1).T.ravel())
 
 
-# One column of a table -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Sticky(ShareKernel):
-    """p(a | b) = s^k·[a = b] + (1 − s^k)·marginal_a, k links apart, one s for the column.
-
-    Parameters
-    ----------
-    levels : tuple of str
-        The names of the categories; cells hold their positions, or one of several (`members`).
-    prior_strength : float
-        The pseudo-count of the Beta prior on s with mode 1/2, and of the marginal's Dirichlet.
-    target : {"marginal", "uniform"}
-        Where a changed value goes. "uniform" makes a step towards a rare value as likely as one
-        back, which tells directions apart: a change away from the common value costs as much as
-        one towards it, while the root prefers common values.
-
-    Notes
-    -----
-    A cell may be one of several categories, such as an uncertain reading. The child's is summed
-    over its set A, the parent's averaged over its set B by their marginal:
-    p(A | B) = s^k·marginal(A ∩ B) / marginal(B) + (1 − s^k)·marginal(A).
-
-    Examples
-    --------
-    >>> kernel = Sticky(("a", "b")).start(np.array([[0.0], [0.0], [1.0], [1.0]]))
-    >>> cells, edge = np.array([[0.0], [1.0]]), np.array([0])
-    >>> same = kernel.pairs(cells, cells, edge, edge)
-    >>> bool(kernel.log_steps(same, 1)[0] > kernel.log_steps(same, 2)[0])
-    True
-    """
-
-    _share = "stickiness"
-    from_background = True
-    levels: tuple[str, ...] = ()
-    prior_strength: float = 1.0
-    target: str = "marginal"
-    _: KW_ONLY
-    marginal: Any = field(default=None, repr=False)  # (C,)
-    stickiness: float = 0.5
-
-    def start(self, values: Array) -> Self:
-        """Return the kernel with the marginal of the column and stickiness 1/2."""
-        C, strength = len(self.levels), max(self.prior_strength, 1e-9)
-        row, code = each_member(values[:, 0], C)
-        part = 1 / np.bincount(row, minlength=len(values))[row]  # of a set, each member alike
-        counts = np.bincount(code, part, minlength=C) + strength / C
-        return replace(self, marginal=counts / counts.sum(), stickiness=0.5)
-
-    @property
-    def _goal(self) -> Array:
-        C = len(self.levels)
-        return np.full(C, 1 / C) if self.target == "uniform" else self.marginal
-
-    def _log_pairs(self, cells: Array, k: int, elapsed: Array | None) -> Array:
-        kept = self.stickiness**k
-        drawn = self._chance(cells[:, 0], self._goal)
-        return np.asarray(np.log(kept * self._alike(cells) + (1 - kept) * drawn))
-
-    def _log_cell(self, x: Array) -> Array:
-        return np.asarray(np.log(self._chance(x[:, 0], self.marginal)))
-
-    def _chance(self, codes: Array, chances: Array) -> Array:
-        """Return the chance of each known cell (n,) by those of the categories (C,)."""
-        if (codes < len(chances)).all():
-            return np.asarray(chances[codes.astype(np.intp)])
-        return np.asarray(members(codes, len(chances)) @ chances)
-
-    def _alike(self, cells: Array) -> Array:
-        """Return the chance that a child that keeps its parent's value shows what it does (U,)."""
-        a, b = cells.T
-        if (cells < len(self.levels)).all():
-            return np.asarray(a == b, dtype=np.float64)
-        own, other = (members(side, len(self.levels)) for side in (a, b))
-        return np.asarray((own & other) @ self.marginal / (other @ self.marginal))
-
-    def background_grid(self) -> list[Self]:
-        """Return the kernel that keeps a value: with it, a background counts values."""
-        return [replace(self, stickiness=1 - 1e-9)]
-
-    def log_base(self, values: Array) -> Array:
-        """Return the log-density of any value alike (n,), 0 where missing."""
-        known, result = ~np.isnan(values[:, 0]), np.zeros(len(values))
-        alike = np.full(len(self.levels), 1 / len(self.levels))
-        result[known] = np.log(self._chance(values[known, 0], alike))
-        return result
-
-    def new_cells(
-        self, n: int, before: Iterable[tuple[CellPairs, Index, Array]]
-    ) -> tuple[Array, Array]:
-        """Return `new_values` of the categories."""
-        return new_values(n, len(self.levels), before)
-
-    def _same(self, pairs: CellPairs) -> Array:
-        """Return the chance of each edge's child if it keeps its parent's value (E,)."""
-        return np.append(self._alike(pairs.cells), 0.0)[pairs.place]
-
-    def log_relative(
-        self, pairs: CellPairs, k: int, elapsed: Array | None, log_alone: Array
-    ) -> Array:
-        """Return log [s^k·[a = b] / g + 1 − s^k]: a changed value is drawn from g.
-
-        The marginal would know how often each value will come; what it is compared with does not.
-        """
-        kept = self.stickiness**k
-        logs = np.log(kept * self._same(pairs) * np.exp(-log_alone) + (1 - kept))
-        return np.where(pairs.place >= 0, logs, 0.0)
-
-    def slopes_relative(
-        self, pairs: CellPairs, weights: Array, elapsed: Array | None, log_alone: Array
-    ) -> Array:
-        """Return ∂/∂params of Σ weights · log_relative (1,)."""
-        over = self._same(pairs) * np.exp(-log_alone) - 1
-        over[pairs.place < 0] = 0.0
-        slope = 0.0
-        for k, w in enumerate(weights, start=1):
-            kept = self.stickiness**k
-            slope += k * kept * float(w @ (over / (kept * over + 1)))
-        return np.array([slope * (1 - self.stickiness)])
-
-    def slopes_of_alone(self, pairs: CellPairs, weights: Array, log_alone: Array) -> Array:
-        """Return Σ_k weights · ∂ log_relative / ∂ log_alone for each edge (E,)."""
-        same = self._same(pairs) * np.exp(-log_alone)
-        result = np.zeros(len(same))
-        for k, w in enumerate(weights, start=1):
-            kept = self.stickiness**k
-            result -= w * kept * same / (kept * same + 1 - kept)
-        result[pairs.place < 0] = 0.0
-        return result
-
-    def sample(self, parents: Array, k: int, rng: np.random.Generator) -> Array:
-        """Return the parents' categories, changed with probability 1 − s^k."""
-        fresh = rng.choice(len(self.levels), size=parents.shape, p=self._goal).astype(np.float64)
-        return np.where(rng.random(parents.shape) < self.stickiness**k, parents, fresh)
-
-    def sample_alone(self, n: int, rng: np.random.Generator) -> Array:
-        """Return draws from the marginal."""
-        return rng.choice(len(self.levels), size=(n, 1), p=self.marginal).astype(np.float64)
-
-    def states(self, values: Array) -> tuple[Array, Array]:
-        """Return the categories."""
-        C = len(self.levels)
-        return np.arange(float(C)), np.ones(C)
-
-    def quick(self, values: Array, generations: int, elapsed: float) -> Match:
-        """Return what agreement and disagreement weigh, for each category of the child.
-
-        One of several categories counts as unknown: this only decides who is compared in full.
-        """
-        kept = (self.stickiness ** np.arange(1, generations + 1))[:, None]
-        certain = values[:, 0] < len(self.levels)
-        code = np.where(certain, values[:, 0], -1).astype(np.int32)
-        other = (1 - kept) * self._goal
-        return Match(code, np.log(kept + other), np.log(other))
-
-    def describe(self) -> str:
-        """Return how often a child keeps its parent's value."""
-        same = self.stickiness + (1 - self.stickiness) * float((self._goal * self.marginal).sum())
-        return (
-            f"a child keeps its parent's value with probability {self.stickiness:.3g}, "
-            f"and shares it with probability {same:.3g}"
-        )
-
-
 # What is believed of the parameters -----------------------------------------------------------
-
-
-def expected_logs(counts: Array) -> Array:
-    """Return E[log p_k] under Dirichlet(counts), along the first axis.
-
-    Examples
-    --------
-    >>> expected_logs(np.array([1.0, 1.0]))
-    array([-1., -1.])
-    """
-    return np.asarray(digamma(counts) - digamma(counts.sum(axis=0)))
-
-
-def draw_dirichlet_logs(counts: Array, rng: np.random.Generator) -> Array:
-    """Return the logarithms of a draw from Dirichlet(counts), along the first axis.
-
-    In logarithms of gamma variates: those of small counts underflow otherwise.
-    """
-    logs = np.log(rng.standard_gamma(counts + 1.0)) + np.log(rng.random(counts.shape)) / counts
-    return np.asarray(logs - logsumexp(logs, axis=0))
-
-
-def dirichlet_kl(counts: Array, prior: Array) -> float:
-    """Return KL(Dirichlet(counts) ‖ Dirichlet(prior)), summed over columns if there are any."""
-    constants = _log_constant(counts) - _log_constant(prior)
-    return float(np.sum(constants)) + float(((counts - prior) * expected_logs(counts)).sum())
-
-
-def dirichlet_log_ratio(p: Array, counts: Array, other: Array) -> float:
-    """Return log Dirichlet(p | counts) − log Dirichlet(p | other), summed over columns."""
-    constants = _log_constant(counts) - _log_constant(other)
-    return float(np.sum(constants)) + float(xlogy(counts - other, p).sum())
-
-
-def _log_constant(counts: Array) -> Array:
-    return np.asarray(gammaln(counts.sum(axis=0)) - gammaln(counts).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -1041,10 +591,8 @@ class CategoricalPosterior(Posterior):
         if self.marginals is not None:
             shapes = [m.shape for m in coder.marginals]
             given = [np.asarray(m, dtype=np.float64) for m in self.marginals]
-            good = [m.shape for m in given] == shapes and all(
-                (m > 0).all() and abs(m.sum() - 1) < 1e-9 for m in given
-            )
-            if not good:
+            proper = all((m > 0).all() and abs(m.sum() - 1) < 1e-9 for m in given)
+            if not proper or [m.shape for m in given] != shapes:
                 raise ValueError(
                     "CategoricalPosterior expects marginals with positive entries that sum to one, "
                     f"one array for each column with shapes {shapes}; give categories beside them."
@@ -1053,11 +601,10 @@ class CategoricalPosterior(Posterior):
         posterior = replace(self, coder=coder)
         edges = len(X) - 1.0
         if self.kind == "sticky":
-            start = np.full((X.shape[1], 2), edges / 2).ravel()
+            start = [np.full(2, edges / 2) for _ in coder.marginals]
         else:
-            joint = [edges * (np.diag(m) + np.outer(m, m)) / 2 for m in coder.marginals]
-            start = np.concatenate([table.ravel() for table in joint])
-        return posterior._with_statistics(start)
+            start = [edges * (np.diag(m) + np.outer(m, m)) / 2 for m in coder.marginals]
+        return posterior._with_statistics(np.concatenate([table.ravel() for table in start]))
 
     # Parameters of q ---------------------------------------------------------------------------
 
@@ -1079,28 +626,23 @@ class CategoricalPosterior(Posterior):
         blocks = np.split(self.statistics_, np.cumsum([p.size for p in priors])[:-1])
         return [p + b.reshape(p.shape) for p, b in zip(priors, blocks, strict=True)]
 
-    def _looked_up(self, children: Array, parents: Array, logs: Iterable[Array]) -> Array:
-        codes = self.coder._codes(children, "children"), self.coder._codes(parents, "parents")
-        return looked_up(map(log_table, logs, self.coder.marginals), *codes)
-
     def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
-        return self._looked_up(children, parents, map(expected_logs, self._concentrations()))
+        logs = map(expected_logs, self._concentrations())
+        return np.asarray(self.coder._log_pairs(logs, children, parents))
 
     def _log_predictive(self, children: Array, parents: Array) -> Array:
-        means = (np.log(c / c.sum(axis=0)) for c in self._concentrations())
-        return self._looked_up(children, parents, means)
+        logs = (np.log(c / c.sum(axis=0)) for c in self._concentrations())
+        return np.asarray(self.coder._log_pairs(logs, children, parents))
 
     def _log_root(self, X: Array) -> Array:
         return np.asarray(self.coder._log_root(X))
 
     def _statistics_of(self, children: Array, parents: Array, weights: Array) -> Array:
-        child, parent = (self.coder._codes(X, "X") for X in (children, parents))
-        marginals = self.coder.marginals
-        counts = pair_counts(child, parent, weights, [len(marginal) for marginal in marginals])
+        counts = self.coder._counts(children, parents, weights)
         logs = map(expected_logs, self._concentrations())
-        blocks = [found.ravel() for found in map(completed_counts, counts, logs, marginals)]
+        found = map(completed_counts, counts, logs, self.coder.marginals)
         # Marginals may be below zero by rounding.
-        return np.maximum(np.concatenate(blocks), 0.0)
+        return np.concatenate([np.maximum(block, 0.0).ravel() for block in found])
 
     # Divergence and draws ----------------------------------------------------------------------
 
@@ -1116,9 +658,6 @@ class CategoricalPosterior(Posterior):
         return mutation
 
     def _log_prior_ratio(self, mutation: CategoricalMutation) -> float:
-        if self.kind == "sticky":
-            values = [np.array([s, 1.0 - s]) for s in mutation.stickiness]
-        else:
-            values = list(mutation.full_matrices)
+        values = map(np.exp, mutation._logs())
         triples = zip(values, self._priors(), self._concentrations(), strict=True)
         return sum(dirichlet_log_ratio(*triple) for triple in triples)

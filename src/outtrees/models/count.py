@@ -21,6 +21,12 @@ from outtrees.models.quick import Metric, normal_constant
 SHARES = 8.0
 
 
+def log_of(values: Any) -> Array:
+    """Return the logarithms, −inf of 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(values))
+
+
 def log_dot(counts: Array, log_values: Array) -> Array:
     """Return counts @ log_values.T with 0 · log 0 = 0, shape (n, m).
 
@@ -159,16 +165,12 @@ class PoissonMutation(Mutation):
 
     def _log_conditional(self, children: Array, parents: Array) -> Array:
         rates = self._rates(parents)
-        with np.errstate(divide="ignore"):
-            log_rates = np.log(rates)
-        log_weights = log_dot(children, log_rates) - rates.sum(axis=1)
+        log_weights = log_dot(children, log_of(rates)) - rates.sum(axis=1)
         return np.asarray(log_weights - gammaln(children + 1).sum(axis=1)[:, None])
 
     def _log_edges(self, children: Array, parents: Array, child: Ints, parent: Ints) -> Array:
         rates = self._rates(parents)
-        with np.errstate(divide="ignore"):
-            log_rates = np.log(rates)
-        log_counts = log_dot_edges(children, log_rates, child, parent)
+        log_counts = log_dot_edges(children, log_of(rates), child, parent)
         return np.asarray(
             log_counts - rates.sum(axis=1)[parent] - gammaln(children + 1).sum(axis=1)[child]
         )
@@ -224,8 +226,7 @@ class PoissonMutation(Mutation):
         return np.concatenate([by_log_a, by_log_b])
 
     def _params(self) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.concatenate([self.immigration, self.branching])))
+        return log_of(np.concatenate([self.immigration, self.branching]))
 
     def _with_params(self, params: Array) -> Self:
         immigration, branching = np.split(np.exp(params), 2)
@@ -481,8 +482,8 @@ class PoissonPosterior(Posterior):
     def _expected_log_conditional(self, children: Array, parents: Array) -> Array:
         (shape_a, rate_a), (shape_b, rate_b) = self.gammas
         log_a, log_b = self._logs()
-        with np.errstate(divide="ignore"):  # nothing is inherited from a count of zero
-            log_rates = np.logaddexp(log_a, log_b + np.log(parents))
+        # Nothing is inherited from a count of zero.
+        log_rates = np.logaddexp(log_a, log_b + log_of(parents))
         mean = (shape_a / rate_a).sum() + parents @ (shape_b / rate_b)
         return np.asarray(
             children @ log_rates.T - mean - gammaln(children + 1).sum(axis=1)[:, None]
@@ -493,8 +494,7 @@ class PoissonPosterior(Posterior):
 
     def _tallied(self, parents: Array, child_sums: Array, by_parent: Array) -> Array:
         log_a, log_b = self._logs()
-        with np.errstate(divide="ignore"):
-            log_inherited = log_b + np.log(parents)
+        log_inherited = log_b + log_of(parents)
         inherited = np.exp(log_inherited - np.logaddexp(log_a, log_inherited))  # (T, D)
         from_parent = (child_sums * inherited).sum(axis=0)
         immigrants = (child_sums * (1.0 - inherited)).sum(axis=0)

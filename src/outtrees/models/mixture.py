@@ -15,17 +15,17 @@ from outtrees._common.edges import EdgeList, Ints
 from outtrees._common.random import as_generator
 from outtrees._common.types import Array
 from outtrees.models.base import Change, Mutation, named_parts
-from outtrees.models.category import (
+from outtrees.models.covariance import COVARIANCES, InverseWishart, column_scales
+from outtrees.models.normal import GaussianMutation, GaussianPosterior
+from outtrees.models.posterior import Posterior
+from outtrees.models.priors import (
     dirichlet_kl,
     dirichlet_log_ratio,
     draw_dirichlet_logs,
     expected_logs,
-    part_of,
 )
-from outtrees.models.covariance import COVARIANCES, InverseWishart, column_scales
-from outtrees.models.normal import GaussianMutation, GaussianPosterior
-from outtrees.models.posterior import Posterior
 from outtrees.models.regression import GaussianPrior
+from outtrees.models.tables import part_of
 
 
 class Mixed(Change):

@@ -669,21 +669,12 @@ class GaussianPosterior(Linear, RegressionPosterior):
         weight: float,
     ) -> Self:
         """Return the posterior after `weight` edges that follow these parameters exactly."""
-        m, prior = self.prior_.centre, self.prior_
-        mean, cov = parents
-        D, H = prior.coefficients.shape
-        shift = offset + transition @ m - m
-        zz = np.zeros((H, H))
-        B = np.empty((D, H))
+        mutation, (mean, cov) = self._linear(transition, offset, mutation_cov), parents
+        z = self._design(mean[None])[1][0]
+        zz = np.outer(z, z)
         if self.transition == "full":
-            zz[:D, :D] = cov + np.outer(mean - m, mean - m)
-            B[:, :D] = transition
-        if self._offset_is_free:
-            zz[-1, -1] = 1.0
-            B[:, -1] = shift
-        if self.transition == "full" and self._offset_is_free:
-            zz[-1, :D] = zz[:D, -1] = mean - m
-        return self._after(B, zz, mutation_cov, weight)
+            zz[: len(cov), : len(cov)] += cov
+        return self._after(self._coefficients_of(mutation), zz, mutation_cov, weight)
 
     def turned(self) -> Self | None:
         """Return the posterior that takes children for parents; None if there is none.
@@ -713,22 +704,21 @@ class GaussianPosterior(Linear, RegressionPosterior):
 
     def _mutation(self, B: Array, cov: Array, root: tuple[Array, Array]) -> GaussianMutation:
         m, D = self.prior_.centre, len(cov)
-        options: dict[str, Any] = {
-            "covariance": self.covariance,
-            "transition": self.transition,
-            "fit_offset": self.fit_offset,
-            "mutation_cov": cov,
-            "root_mean": root[0],
-            "root_cov": root[1],
-        }
+        fixed = {"identity": np.eye(D), "zero": np.zeros((D, D))}
+        A = fixed.get(self.transition, B[:, :D])
         shift = B[:, -1] if self._offset_is_free else np.zeros(D)
-        if self.transition == "identity":
-            options["offset"] = shift
-        elif self.transition == "zero":
-            options["offset"] = m + shift
-        else:
-            options.update(transition_matrix=B[:, :D], offset=m + shift - B[:, :D] @ m)
-        return GaussianMutation(**options)
+        offset = shift if self.transition == "identity" else m + shift - A @ m
+        return replace(self._linear(A, offset, cov), root_mean=root[0], root_cov=root[1])
+
+    def _linear(self, transition: Array, offset: Array, cov: Array) -> GaussianMutation:
+        return GaussianMutation(
+            self.covariance,
+            self.transition,
+            self.fit_offset,
+            transition_matrix=transition,
+            offset=offset,
+            mutation_cov=cov,
+        )
 
     def _coefficients_of(self, mutation: GaussianMutation) -> Array:
         m, A = self.prior_.centre, mutation.transition_matrix

@@ -1,4 +1,4 @@
-"""Prior distributions of single parameters, in the coordinates without constraints that fits use.
+"""Prior distributions of parameters, in the coordinates without constraints that fits use.
 
 Every kernel of a column names one for each of its parameters (`ColumnKernel.priors`);
 docs/parameters.md lists them with their reasons. All are proper and normalised, so that evidences
@@ -15,6 +15,7 @@ from scipy.special import (
     betainc,
     betaincinv,
     betaln,
+    digamma,
     expit,
     gammainc,
     gammaincc,
@@ -23,9 +24,11 @@ from scipy.special import (
     gammaln,
     log_expit,
     log_ndtr,
+    logsumexp,
     ndtr,
     ndtri,
     ndtri_exp,
+    xlogy,
 )
 
 from outtrees._common.types import Array
@@ -179,7 +182,46 @@ def _log_gamma(shape: float, rng: np.random.Generator) -> float:
     return float(np.log(rng.gamma(shape + 1)) + np.log(rng.uniform()) / shape)
 
 
+# Dirichlet distributions, by their counts ------------------------------------------------------
+
+
 def log_dirichlet(log_weights: Array, alpha: Array) -> float:
     """Return the log-density of weights (K,), in coordinates log(w_k / w_1)."""
     constant = float(gammaln(alpha.sum()) - gammaln(alpha).sum())
     return constant + float(alpha @ log_weights)
+
+
+def expected_logs(counts: Array) -> Array:
+    """Return E[log p_k] under Dirichlet(counts), along the first axis.
+
+    Examples
+    --------
+    >>> expected_logs(np.array([1.0, 1.0]))
+    array([-1., -1.])
+    """
+    return np.asarray(digamma(counts) - digamma(counts.sum(axis=0)))
+
+
+def draw_dirichlet_logs(counts: Array, rng: np.random.Generator) -> Array:
+    """Return the logarithms of a draw from Dirichlet(counts), along the first axis.
+
+    In logarithms of gamma variates: those of small counts underflow otherwise.
+    """
+    logs = np.log(rng.standard_gamma(counts + 1.0)) + np.log(rng.random(counts.shape)) / counts
+    return np.asarray(logs - logsumexp(logs, axis=0))
+
+
+def dirichlet_kl(counts: Array, prior: Array) -> float:
+    """Return KL(Dirichlet(counts) ‖ Dirichlet(prior)), summed over columns if there are any."""
+    constants = _log_constant(counts) - _log_constant(prior)
+    return float(np.sum(constants)) + float(((counts - prior) * expected_logs(counts)).sum())
+
+
+def dirichlet_log_ratio(p: Array, counts: Array, other: Array) -> float:
+    """Return log Dirichlet(p | counts) − log Dirichlet(p | other), summed over columns."""
+    constants = _log_constant(counts) - _log_constant(other)
+    return float(np.sum(constants)) + float(xlogy(counts - other, p).sum())
+
+
+def _log_constant(counts: Array) -> Array:
+    return np.asarray(gammaln(counts.sum(axis=0)) - gammaln(counts).sum(axis=0))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from outtrees._common.arguments import check_number, check_option
 from outtrees._common.edges import Ints
@@ -406,7 +407,6 @@ class GaussianPrior:
 def gaussian_prior(options: Any, X: Array) -> GaussianPrior:
     """Return the prior that a GaussianPosterior's options ask for, its gaps filled from X."""
     D, owner = X.shape[1], type(options).__name__
-    parent_free = options.transition == "zero"
     blocks, precisions = [], []
     if options.transition == "full":
         A0 = options.transition_prior
@@ -422,12 +422,8 @@ def gaussian_prior(options: Any, X: Array) -> GaussianPrior:
         blocks.append(np.zeros((D, 1)))
         precisions.append(np.array([[kappa]]))
     coefficients = np.hstack(blocks) if blocks else np.empty((D, 0))
-    gram = np.zeros((coefficients.shape[1],) * 2)
-    low = 0
-    for block in precisions:
-        gram[low : low + len(block), low : low + len(block)] = block
-        low += len(block)
-    h2 = 1.0 if parent_free else cov_.bandwidth(*X.shape) ** 2
+    gram = block_diag(*precisions) if precisions else np.empty((0, 0))
+    h2 = 1.0 if options.parent_free else cov_.bandwidth(*X.shape) ** 2
     return regression_prior(options, X, coefficients, gram, h2)
 
 

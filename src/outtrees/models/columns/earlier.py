@@ -8,10 +8,9 @@ import numpy as np
 
 from outtrees._common.types import Array
 from outtrees.models.column import Index
+from outtrees.models.columns.background import Earlier, LineagePairs
 from outtrees.models.columns.lineage import (
-    Earlier,
     Lineage,
-    LineagePairs,
     order_by_cells,
     sample_by_cells,
 )

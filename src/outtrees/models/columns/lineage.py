@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from outtrees._common.edges import chunks
 from outtrees._common.types import Array
 from outtrees.models.column import ColumnKernel, Index, Quantity, logit, share_of
+from outtrees.models.columns.background import (
+    LARGEST_LOG,
+    SHARES,
+    Alone,
+    Beside,
+    Earlier,
+    LineagePairs,
+    Stretch,
+    by_contacts,
+)
 from outtrees.models.columns.matrices import GivenWeights
 from outtrees.models.columns.waiting import Waiting
 from outtrees.models.priors import LogitBeta, Prior, log_dirichlet
@@ -28,78 +36,6 @@ _FIRST_CONTRASTED, _FIRST = 0.2, 0.002  # shares of outliers with which a fit st
 # Which share of the cells that do not follow a parent come from anywhere, and not from where the
 # cells before were: beforehand, and at first.
 _ANYWHERE, _FIRST_ANYWHERE = LogitBeta(0.5, 0.5), 0.5
-_LARGEST_LOG = 600.0  # its exponential, times a few records, is a double
-# Cells that follow no earlier one: their share, and how many records begin with such cells.
-_ALWAYS, _FIRST_FEW = (0.003, 0.03, 0.1, 0.2, 0.4, 0.97), (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-_FARTHEST = 5.0  # no parameter of a background moves further than this from its start
-_POLISHING = 20  # steps in which a background's kernel is fitted
-
-
-class Stretch(NamedTuple):
-    """What the parameters do not change, for some edges that follow each other in the list."""
-
-    rows: slice  # where they stand
-    columns: tuple[Any, ...]  # what each column's kernel made of them
-    elapsed: Array | None  # (n,), time from parent to child
-
-
-class LineagePairs(NamedTuple):
-    """What the parameters do not change, for a list of E possible edges.
-
-    In stretches, so that sums over the list need memory for the columns and links of one stretch
-    only.
-    """
-
-    stretches: tuple[Stretch, ...]
-    children: tuple[Array, ...]  # the cells of each column (n, D_c)
-    child: Index  # (E,)
-    parent: Index  # (E,)
-
-
-class Earlier(NamedTuple):
-    """Pairs of each record and the records before it."""
-
-    pairs: LineagePairs
-    weight: Array  # (E',), 1, or 1/2 where dates do not tell which of the two came first
-    met: Any = 1.0  # (E',), the ratio of their contacts, if any are known
-
-
-class Anywhere(NamedTuple):
-    """The density h of cells that follow none before, relative to a scale."""
-
-    log_scale: Array  # (n,)
-    ratio: Array  # (n,)
-    possible: Array  # (n,), how often there can be such cells: less than 1 where none are left
-
-    @property
-    def log_density(self) -> Array:
-        """log h (n,)."""
-        return np.asarray(self.log_scale + np.log(self.ratio))
-
-
-class Alone(NamedTuple):
-    """The density of a contrasted column without a parent, beside the records before.
-
-    Of contacts: their ratio, by which these records count.
-    """
-
-    kernel: ColumnKernel  # about each of these
-    always: float  # share of cells that follow none of them
-    first: float  # how many of these there are beside, at first
-
-    def new(self, number: Array) -> Array:
-        """Return the share of cells that follow none of so many earlier ones (n,)."""
-        return self.always + (1 - self.always) * self.first / (self.first + number)
-
-    def new_beside(self, base: Anywhere, number: Array) -> Array:
-        """Return the share of cells that follow none, given what can be (n,)."""
-        new = self.new(number)
-        return np.asarray(new * base.possible / (1 - new + new * base.possible))
-
-    def log_density(self, base: Anywhere, near: Array, number: Array) -> Array:
-        """Return log ĝ (n,) by the density of any cell and the mean about earlier ones."""
-        new = self.new_beside(base, number)
-        return np.asarray(base.log_scale + np.log(new * base.ratio + (1 - new) * near))
 
 
 class Background(NamedTuple):
@@ -312,13 +248,14 @@ class Lineage:
     ) -> dict[int, tuple[Array, Array]]:
         """Return log h_c and log ĝ_c (n,) of contrasted columns; no parameter changes them."""
         found = {}
-        earlier = self._by_contacts(earlier, self.backgrounds)
+        earlier = by_contacts(earlier, self.backgrounds)
         for c in self.contrasted:
             alone = self.backgrounds[c]
             if alone is None:  # left out when backgrounds were chosen
                 continue
-            base = self._base(values, earlier, c, alone.kernel)
-            near = self._near(earlier, c, alone.kernel, base)
+            beside = Beside(values[c], earlier, c)
+            base = beside.base(alone.kernel)
+            near = beside.near(alone.kernel, base)
             found[c] = base.log_density, alone.log_density(base, *near)
         return found
 
@@ -333,18 +270,11 @@ class Lineage:
         found: list[Alone | None] = [
             Alone(kernel, 0.0, 0.0) if kernel.relative else None for kernel in self.kernels
         ]
-        earlier = self._by_contacts(earlier, found)
+        earlier = by_contacts(earlier, found)
         if columns is not None:
             found = list(self.backgrounds)
         for c in self.contrasted if columns is None else columns:
-            grid = self.kernels[c].background_grid()
-            best = max(
-                (self._with_shares(values, earlier, c, kernel) for kernel in grid), key=_first
-            )
-            if len(best[1].kernel.params):
-                kernel = self._polished(values, earlier, c, best[1])
-                best = max(best, self._with_shares(values, earlier, c, kernel), key=_first)
-            found[c] = best[1]
+            found[c] = Beside(values[c], earlier, c).best(self.kernels[c].background_grid())
         return replace(self, backgrounds=tuple(found))
 
     def log_any_parent(self, background: Background, earlier: Earlier) -> float:
@@ -362,114 +292,8 @@ class Lineage:
         total = np.bincount(pairs.child, weight, minlength=n)[rows]
         near = np.bincount(pairs.child, weight * np.exp(logs), minlength=n)[rows] / total
         number = np.bincount(pairs.child, earlier.weight, minlength=n)[rows].astype(float)
-        shares = [
-            Alone(self.kernels[0], *both).new(number) for both in product(_ALWAYS, _FIRST_FEW)
-        ]
+        shares = [Alone(self.kernels[0], *both).new(number) for both in SHARES]
         return max(float(np.log(new + (1 - new) * near).sum()) for new in shares)
-
-    def _by_contacts(self, earlier: Earlier, backgrounds: Sequence[Alone | None]) -> Earlier:
-        """Return the pairs, weighed by the contacts of the two."""
-        met = [(c, a.kernel) for c, a in enumerate(backgrounds) if a and a.kernel.relative]
-        if not met:
-            return earlier
-        logs = [
-            sum(kernel.log_steps(stretch.columns[c], 1) for c, kernel in met)
-            for stretch in earlier.pairs.stretches
-        ]
-        return earlier._replace(met=np.exp(np.concatenate([np.empty(0), *logs])))
-
-    def _with_shares(
-        self, values: Sequence[Array], earlier: Earlier, c: int, kernel: ColumnKernel
-    ) -> tuple[float, Alone]:
-        """Return how well a kernel predicts the cells, and the background it does so with."""
-        rows = np.unique(earlier.pairs.child)
-        base = self._base(values, earlier, c, kernel)
-        near, number = self._near(earlier, c, kernel, base)
-        base, near, number = Anywhere(*(x[rows] for x in base)), near[rows], number[rows]
-        tried = [Alone(kernel, *shares) for shares in product(_ALWAYS, _FIRST_FEW)]
-        logs = [float(alone.log_density(base, near, number).sum()) for alone in tried]
-        best = int(np.argmax(logs))
-        return logs[best], tried[best]
-
-    def _polished(
-        self, values: Sequence[Array], earlier: Earlier, c: int, alone: Alone
-    ) -> ColumnKernel:
-        """Return the background's kernel with the parameters that predict the cells best."""
-        child = earlier.pairs.child
-        base = self._base(values, earlier, c, alone.kernel)
-
-        def loss(params: Array) -> tuple[float, Array]:
-            kernel = alone.kernel.with_params(params)
-            near, number = self._near(earlier, c, kernel, base)
-            new = alone.new_beside(base, number)
-            total = new * base.ratio + (1 - new) * near
-            known = self._known(earlier, c, kernel, earlier.met)
-            slopes = kernel.prior_slopes()
-            for stretch in earlier.pairs.stretches:
-                pairs, here = stretch.columns[c], child[stretch.rows]
-                ratio = self._ratio(earlier, stretch, c, kernel, base)
-                share = (1 - new[here]) * ratio / np.maximum(known * total, 1e-300)[here]
-                slopes = slopes + kernel.slopes(pairs, share[None], stretch.elapsed)
-            value = float(np.log(total[np.unique(child)]).sum()) + kernel.log_prior()
-            return -value, -slopes
-
-        start = alone.kernel.params
-        bounds = [(x - _FARTHEST, x + _FARTHEST) for x in start]
-        options = {"maxiter": _POLISHING}
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        return alone.kernel.with_params(found.x)
-
-    @staticmethod
-    def _base(values: Sequence[Array], earlier: Earlier, c: int, kernel: ColumnKernel) -> Anywhere:
-        """Return the density of cells that follow none before."""
-        n = len(values[c])
-        ratio, possible = kernel.new_cells(
-            n,
-            [
-                (
-                    stretch.columns[c],
-                    earlier.pairs.child[stretch.rows],
-                    earlier.weight[stretch.rows],
-                )
-                for stretch in earlier.pairs.stretches
-            ],
-        )
-        return Anywhere(kernel.log_base(values[c]), ratio, possible)
-
-    def _ratio(
-        self, earlier: Earlier, stretch: Stretch, c: int, kernel: ColumnKernel, base: Anywhere
-    ) -> Array:
-        """Return h(x_u | x_w) of each pair over the scale, times its weight; 0 of unknown w."""
-        pairs, here = stretch.columns[c], earlier.pairs.child[stretch.rows]
-        logs = kernel.log_steps(pairs, 1, stretch.elapsed) - base.log_scale[here]
-        ratio = np.exp(np.minimum(logs, _LARGEST_LOG))
-        ratio *= (earlier.weight * earlier.met)[stretch.rows]
-        ratio[kernel.unknown_parents(pairs)] = 0.0
-        return ratio
-
-    def _known(self, earlier: Earlier, c: int, kernel: ColumnKernel, factor: Any) -> Array:
-        """Return the sum of the weights, times a factor, of the known w before each u (n,)."""
-        pairs = earlier.pairs
-        known = [~kernel.unknown_parents(stretch.columns[c]) for stretch in pairs.stretches]
-        weights = np.concatenate([np.empty(0), *known]) * earlier.weight * factor
-        return np.bincount(pairs.child, weights, minlength=len(pairs.children[0])).astype(float)
-
-    def _near(
-        self, earlier: Earlier, c: int, kernel: ColumnKernel, base: Anywhere
-    ) -> tuple[Array, Array]:
-        """Return the mean of h(x_u | x_w) over known w before u, and their number (n,).
-
-        In units of the scale. Those whom u met count by the ratio of contacts.
-        """
-        n = len(base.log_scale)
-        near = np.zeros(n)
-        for stretch in earlier.pairs.stretches:
-            here = earlier.pairs.child[stretch.rows]
-            ratio = self._ratio(earlier, stretch, c, kernel, base)
-            near += np.bincount(here, ratio, minlength=n)
-        number = self._known(earlier, c, kernel, 1.0)
-        total = number if np.isscalar(earlier.met) else self._known(earlier, c, kernel, earlier.met)
-        return np.where(total > 0, near / np.maximum(total, 1e-300), 1.0), number
 
     def log_steps(
         self,
@@ -518,11 +342,11 @@ class Lineage:
             with np.errstate(invalid="ignore"):  # what is impossible both ways has no chance
                 return np.nan_to_num(np.exp(follows - either)), either
         # Without logarithms as far as numbers reach: logaddexp takes four times as long.
-        ratio = (1 - share) * np.exp(np.minimum(follows, _LARGEST_LOG))
+        ratio = (1 - share) * np.exp(np.minimum(follows, LARGEST_LOG))
         either = ratio + share
         chance = ratio / either
         np.log(either, out=either)
-        far = follows > _LARGEST_LOG
+        far = follows > LARGEST_LOG
         if far.any():
             chance[far], either[far] = 1.0, follows[far] + np.log1p(-share)
         return chance, either
@@ -807,10 +631,6 @@ class Lineage:
     def sample_alone(self, n: int, rng: np.random.Generator) -> list[Array]:
         """Return n records without a parent, as columns of cells."""
         return [kernel.sample_alone(n, rng) for kernel in self.kernels]
-
-
-def _first(pair: tuple[float, Alone]) -> float:
-    return pair[0]
 
 
 def _sharing(kernels: tuple[Any, ...], values: Sequence[Array]) -> tuple[Any, ...]:
