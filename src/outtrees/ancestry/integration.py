@@ -533,21 +533,16 @@ def intervals_table(posterior: Posterior, level: float) -> Table:
 
 def _quantities(posterior: Posterior, member: Member) -> dict[str, float]:
     found: dict[str, float] = {}
+    on_globe = {column.name for column in posterior.records.columns if column.projected}
     for c, quantity in member.lineage.quantities():
         unit = quantity.unit.replace("time", posterior.unit_of_time)
         if unit == "column":
-            unit = _unit_of(posterior, posterior.names[c]) if c is not None else ""
+            unit = "km" if c is not None and posterior.names[c] in on_globe else ""
         name = quantity.name if c is None else f"{posterior.names[c]}: {quantity.name}"
         found[f"{name} ({unit})" if unit else name] = quantity.value
     if posterior.roots == "any":
         found["log-weight of an introduction"] = member.log_introduction
     return found
-
-
-def _unit_of(posterior: Posterior, name: str) -> str:
-    """Return the unit of a column's cells where it is known: km of places on a globe."""
-    columns = {column.name: column for column in posterior.records.columns}
-    return "km" if name in columns and columns[name].projected else ""
 
 
 def posterior_sentences(posterior: Posterior) -> list[str]:

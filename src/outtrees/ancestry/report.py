@@ -83,7 +83,8 @@ def report_data(
     if intervals and isinstance(trees, Outbreak):
         note = _OUTBREAKS
     elif not intervals and is_integrated(posterior):
-        intervals, note = _drawn_intervals(posterior), _DRAWN
+        table, note = intervals_table(posterior, 0.95), _DRAWN
+        intervals = [ReportInterval(*row) for row in table.rows()]
     return ReportData(
         title=f"Ancestry of {counted(len(records), 'record')}",
         ids=list(records.ids),
@@ -186,12 +187,6 @@ def _report_readings(posterior: Posterior) -> list[ReportReading]:
         parents, supports = best_parents(posterior, posterior.reading_supports(i))
         found.append(ReportReading(name, float(reading.weight), parents, supports))
     return found if len(found) > 1 else []
-
-
-def _drawn_intervals(posterior: Posterior) -> list[ReportInterval]:
-    """Return the parameters that supports average over, for the report."""
-    rows = intervals_table(posterior, 0.95).rows()
-    return [ReportInterval(name, middle, low, high, False) for name, middle, low, high in rows]
 
 
 def _spread(spread: Spread | None) -> tuple[list[ReportInterval], list[ReportSeries]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import cpu_count
 from numpy.typing import NDArray
 
 from outtrees._common.types import Array
@@ -181,7 +181,7 @@ class Scanner:
             found: tuple[NDArray[Any], ...] = best_parents(block, n, far, windows, rules, columns)
             return found
 
-        workers = _processors()
+        workers = cpu_count()
         most = max(int(windows.sizes[children].sum()) // (8 * workers), 1)
         blocks = list(windows.blocks(children, most))
         if not blocks:
@@ -199,13 +199,6 @@ class Scanner:
         return BestParents(
             child, parents[listed].astype(np.intp), scores[listed], possible.astype(np.intp)
         )
-
-
-def _processors() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 def _columns(
