@@ -66,6 +66,7 @@ class TransmissionOptions(NamedTuple):
     delay_sd: float | None = None
     substitution_rate: float | None = None
     sampled: float | None = None
+    introduction_distance: float | None = None
     links: int | None = None
 
 

@@ -60,11 +60,23 @@ def check_dated(records: Records, options: Mapping[str, Any]) -> None:
 
 
 def check_samples(model: Ancestry) -> None:
-    """Refuse several samples of a host, or variants, where outbreaks are not drawn as a whole."""
-    records = model.table_
-    if records.samples is None:
+    """Refuse what only outbreaks that are drawn as a whole make use of, where they are not.
+
+    Several samples of a host, variants, a distance between introductions.
+    """
+    records, distance = model.table_, getattr(model, "introduction_distance", None)
+    if distance is not None and (model.roots == "single" or model.root is not None):
+        raise RecordsError(
+            Option("introduction_distance"),
+            " is between several introductions, but ",
+            Option("root" if model.root is not None else "roots", model.root or "single"),
+            " allows one. Leave one of them out.",
+        )
+    if records.samples is None and distance is None:
         return
-    option, why = Option("host" if records.samples.several else "variants"), ""
+    option, why = Option("introduction_distance"), ""
+    if records.samples is not None:
+        option = Option("host" if records.samples.several else "variants")
     if transmission_options(model) is None or _dates_and_dna(records) is None:
         why = "DNA, one column of dates, and no option of the model of waiting times"
     elif len(records) > MOST_RECORDS:
@@ -77,7 +89,7 @@ def check_samples(model: Ancestry) -> None:
         raise RecordsError(
             option,
             f" needs the transmission model, in which whole outbreaks are drawn, and so {why}. "
-            "Change that, or keep one sample of each host and leave variants out.",
+            "Change that, or leave it out (with one sample of each host).",
         )
 
 
