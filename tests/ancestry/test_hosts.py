@@ -86,11 +86,35 @@ def test_a_minor_letter_of_the_parent_tells_who_infected():
     assert support["a"] > 2 * support["b"]
 
 
+def test_introductions_from_a_background_that_differs():
+    """Two clusters as far apart as introductions are said to be, each alike within."""
+    rng = np.random.default_rng(0)
+    one = rng.integers(4, size=2000)
+    other = one.copy()
+    sites = rng.choice(2000, 8, replace=False)
+    other[sites] = (other[sites] + 1) % 4
+    text = ["".join("ACGT"[c] for c in dna) for dna in (one, other)]
+    names = list("abcdef")
+    days = [f"2020-03-{day:02}" for day in (1, 2, 6, 7, 11, 12)]
+    dna = {name: text[i % 2] for i, name in enumerate(names)}
+    options = {"id": "case", **(GIVEN | {"substitution_rate": 2e-5}), "introduction_distance": 4e-3}
+    model = Ancestry(**options).fit({"case": names, "date": days}, sequences=dna)
+    roots = model.fitted.trees.root_marginals
+    assert min(roots[:2]) > 0.9
+    assert max(roots[2:]) < 0.3
+    rows = {row.parameter: row for row in model.spread().parameters}
+    assert "origin" not in rows
+    assert rows["introduction_distance"].given
+    assert rows["introduction_distance"].estimate == 4e-3
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"transmission": False}, "host needs the transmission model"),
         ({"parameters": "fitted", **GIVEN}, "parameters that are not 'fitted'"),
+        ({"introduction_distance": 1e-3, "roots": "single"}, "introduction_distance is between"),
+        ({"introduction_distance": 1e-3, "root": "p2"}, "introduction_distance is between"),
         ({"host": "person", **GIVEN}, "the table has no column .person."),
     ],
 )

@@ -244,7 +244,7 @@ def test_small_chances_of_being_seen_are_not_lost_in_rounding():
 DRIFT, MIXED, APART, RARE = 0.3, 0.2, 0.5, 0.002
 
 
-def explicit(par, b, hosts, s, late, loose, drift):
+def explicit(par, b, hosts, s, late, loose, drift, background=None):
     """Return node → (node above, time between) for samples of two hosts; roots have no entry.
 
     `loose` (child → …) are children whose strain is drawn from the host's variants.
@@ -273,7 +273,8 @@ def explicit(par, b, hosts, s, late, loose, drift):
         for r in hosts[h]:
             above["tip", r] = (("seen", r), drift * APART)
         if par[h] < 0:
-            above["start", h] = ("origin", b[h] - origin)
+            time = b[h] - origin if background is None else background / RATE
+            above["start", h] = ("origin", time)
     return above
 
 
@@ -288,7 +289,7 @@ def below(node, above, tips):
     return message
 
 
-def site_likelihood(par, b, hosts, s, late, site, drift):
+def site_likelihood(par, b, hosts, s, late, site, drift, background=None):
     """Return the probability of one site, with the frequencies of a host's variants if it has any.
 
     Frequencies are those of a variable site: the sample says by them how likely each letter was
@@ -296,7 +297,7 @@ def site_likelihood(par, b, hosts, s, late, site, drift):
     """
     tips, shares = site
     loose = [c for c in (0, 1) if par[c] >= 0 and late[c] and par[c] in shares]
-    above = explicit(par, b, hosts, s, late, loose, drift)
+    above = explicit(par, b, hosts, s, late, loose, drift, background)
     tips = {("tip", r): letters for r, letters in tips.items()}
     result = below("origin", above, tips).mean()
     for c in loose:
@@ -310,7 +311,7 @@ def site_likelihood(par, b, hosts, s, late, site, drift):
     return result
 
 
-def supports_of(data, hosts, sites, counts, drift=0.0):
+def supports_of(data, hosts, sites, counts, drift=0.0, background=None):
     """Return P(no ancestor, the other host) of two hosts, summed over trees, strains and dates."""
     s, end = data.early, data.late.max()
     step = 0.5
@@ -342,7 +343,7 @@ def supports_of(data, hosts, sites, counts, drift=0.0):
             for late in product([True, False], repeat=2):
                 mass = w * np.prod([LATE if x else 1 - LATE for x in late])
                 for site, n in zip(sites, counts, strict=True):
-                    mass *= site_likelihood(par, b, hosts, s, late, site, drift) ** n
+                    mass *= site_likelihood(par, b, hosts, s, late, site, drift, background) ** n
                 for u in (0, 1):
                     total[u, int(par[u] >= 0)] += mass
     return total / total.sum(axis=1, keepdims=True)
@@ -413,3 +414,15 @@ def test_draws_with_variants_are_those_of_all_trees_and_dates(shared):
     supports = supports_of(data, [[0], [1]], sites, [3, 57])
     assert 0.1 < supports[1, 0] < 0.9
     np.testing.assert_allclose(drawn_roots(data, theta), supports[:, 0], atol=0.015)
+
+
+@pytest.mark.parametrize("background", [0.002, 0.05])
+def test_draws_with_a_known_distance_of_introductions_are_those_of_all_trees(background):
+    """One of 60 letters differs; introductions are twice this distance apart."""
+    letters = np.ones((2, 60), dtype=np.uint8)
+    letters[1, 0] = 2
+    data = two_samples(letters)._replace(background=np.array([background]))
+    sites = [({0: one(0), 1: one(1)}, {}), ({0: one(0), 1: one(0)}, {})]
+    supports = supports_of(data, [[0], [1]], sites, [1, 59], background=background)
+    assert 0.05 < supports[1, 0] < 0.95
+    np.testing.assert_allclose(drawn_roots(data, THETA), supports[:, 0], atol=0.015)

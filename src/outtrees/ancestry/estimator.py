@@ -111,7 +111,7 @@ class Ancestry(Parameters):
         Whether dates are those of sampling, and sequences change with time along chains of
         infection in which some people are not sampled; see `outtrees.models.columns.Transmission`.
         Parents are then the nearest sampled ancestors: `outtrees.ancestry.nearest`.
-        "auto": where one of the six parameters below is given, and in tables with dates and DNA
+        "auto": where one of the seven parameters below is given, and in tables with dates and DNA
         whose dates are not called onsets, unless another option contradicts it; `describe` says
         which model was chosen.
     generation_mean, generation_sd : float, optional
@@ -122,6 +122,10 @@ class Ancestry(Parameters):
         Substitutions a site and unit of time.
     sampled : float, optional
         The share of cases that were sampled, above 0 and at most 1.
+    introduction_distance : float, optional
+        Substitutions a site that are expected between the sequences of two introductions, from a
+        background population with its own diversity. Learned where not given: introductions then
+        stem from one origin at a learned date.
     host : str, optional
         A column that says whose sample each row is, where several are of one host, with
         `transmission`. Records are then the hosts: parents, dates of infection and all other
@@ -242,6 +246,7 @@ class Ancestry(Parameters):
         "transmission": ["boolean", StrOptions({"auto"})],
         **{name: [Interval(Real, 0, None, closed="neither"), None] for name in _POSITIVE},
         "sampled": [Interval(Real, 0, 1, closed="right"), None],
+        "introduction_distance": [Interval(Real, 0, None, closed="neither"), None],
         "host": [str, None],
         "date_uncertainty": [Interval(Real, 0, None, closed="left")],
         "until": [str, None],
@@ -286,6 +291,7 @@ class Ancestry(Parameters):
         delay_sd: float | None = None,
         substitution_rate: float | None = None,
         sampled: float | None = None,
+        introduction_distance: float | None = None,
         host: str | None = None,
         date_uncertainty: float = 0.0,
         until: str | None = None,
@@ -327,6 +333,7 @@ class Ancestry(Parameters):
         self.delay_sd = delay_sd
         self.substitution_rate = substitution_rate
         self.sampled = sampled
+        self.introduction_distance = introduction_distance
         self.host = host
         self.date_uncertainty = date_uncertainty
         self.until = until

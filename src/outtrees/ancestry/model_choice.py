@@ -24,7 +24,7 @@ _DNA = ("A", "C", "G", "T")
 _ONSETS = ("onset", "symptom", "illness")  # in names of columns of dates
 _KNOWN = (  # options of the transmission model
     *("generation_mean", "generation_sd", "delay_mean", "delay_sd"),
-    *("substitution_rate", "sampled"),
+    *("substitution_rate", "sampled", "introduction_distance"),
 )
 _OF_DATES = (
     *("generation_time", "waiting_mean", "waiting_sd", "waiting_law", "disease", "clock"),
@@ -61,11 +61,23 @@ def check_dated(records: Records, options: Mapping[str, Any]) -> None:
 
 
 def check_samples(model: Ancestry) -> None:
-    """Refuse several samples of a host, or variants, where outbreaks are not drawn as a whole."""
-    records = model.table_
-    if records.samples is None:
+    """Refuse what only outbreaks that are drawn as a whole make use of, where they are not.
+
+    Several samples of a host, variants, a distance between introductions.
+    """
+    records, distance = model.table_, getattr(model, "introduction_distance", None)
+    if distance is not None and (model.roots == "single" or model.root is not None):
+        raise RecordsError(
+            Option("introduction_distance"),
+            " is between several introductions, but ",
+            Option("root" if model.root is not None else "roots", model.root or "single"),
+            " allows one. Leave one of them out.",
+        )
+    if records.samples is None and distance is None:
         return
-    option, why = Option("host" if records.samples.several else "variants"), ""
+    option, why = Option("introduction_distance"), ""
+    if records.samples is not None:
+        option = Option("host" if records.samples.several else "variants")
     if transmission_options(model) is None or _dates_and_dna(records) is None:
         why = "DNA, one column of dates, and no option of the model of waiting times"
     elif len(records) > MOST_RECORDS:
@@ -78,7 +90,7 @@ def check_samples(model: Ancestry) -> None:
         raise RecordsError(
             option,
             f" needs the transmission model, in which whole outbreaks are drawn, and so {why}. "
-            "Change that, or keep one sample of each host and leave variants out.",
+            "Change that, or leave it out (with one sample of each host).",
         )
 
 
@@ -143,7 +155,8 @@ def date_options(model: Ancestry) -> DateOptions:
 
 def transmission_options(model: Ancestry) -> dict[str, Any] | None:
     """Return what is known of how the infection spreads; None without the transmission model."""
-    given: dict[str, Any] = {name: getattr(model, name) for name in _KNOWN}
+    # Models of earlier versions lack the last ones.
+    given: dict[str, Any] = {name: getattr(model, name, None) for name in _KNOWN}
     wanted, dates = model.transmission, date_options(model)
     some = [name for name, value in given.items() if value is not None]
     against = {
@@ -217,7 +230,7 @@ def model_sentence(model: Ancestry) -> list[Message]:
     names = _dates_and_dna(model.table_)
     if model.transmission != "auto" or names is None:
         return []
-    if any(getattr(model, name) is not None for name in _KNOWN):
+    if any(getattr(model, name, None) is not None for name in _KNOWN):
         return []
     date, dna = names
     if transmission_of(model.lineage_) is not None:

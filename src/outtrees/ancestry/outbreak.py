@@ -80,6 +80,9 @@ class Data(NamedTuple):
     first_date: Array  # (1,)
     span: Array  # (1,), time in which one more introduction is expected beforehand
     apart: Array = np.zeros(1)  # half the time that samples of a moment count as being apart
+    # Substitutions a site from the background to an introduction; below 0: they stem from one
+    # origin, at a date that is learned.
+    background: Array = np.full(1, -1.0)
     # Sites at which a host's samples have several letters, in order of patterns.
     first_variant: Index = np.zeros(1, dtype=np.intp)  # (S + 1,), in the next three
     pattern: Index = np.zeros(0, dtype=np.intp)  # (V,)
@@ -223,6 +226,8 @@ class Outbreak(Ancestors):
         if kernel.sampled == 1:
             theta[4] = 30.0
         free = np.append(kernel._free, [True] * 4 + [several, varied])
+        if kernel.introduction_distance is not None:
+            free[NAMES.index("log_age")] = False
         spreads = np.append(_SPREADS, _MORE_SPREADS)
         if seed > 0:  # chains begin apart in what they find last
             apart = np.random.default_rng(seed).normal(size=len(theta))
@@ -251,6 +256,7 @@ class Outbreak(Ancestors):
         assert lineage.dates is not None
         assert column is not None
         samples, dates = posterior.records.samples, posterior.sample_dates
+        distance = kernel.introduction_distance
         if samples is None or dates is None:
             samples = Samples(posterior.records, np.arange(S), several=False)
             dates = posterior.values[lineage.dates]
@@ -291,6 +297,7 @@ class Outbreak(Ancestors):
             np.array([early.min()]),
             np.array([max(late.max() - early.min(), kernel.step)]),
             np.array([(kernel.unit or kernel.step) / 2]),
+            np.array([-1.0 if distance is None else distance / 2]),
             np.searchsorted(varied.host, np.arange(S + 1)),
             pattern,
             varied.share,
@@ -389,6 +396,9 @@ class Outbreak(Ancestors):
         assert kernel is not None  # `is_whole`
         rows = [kernel.values_of(theta[: len(NAMES)]) for theta in self.draws.theta]
         found = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        if kernel.introduction_distance is not None:
+            del found["origin"]
+            found["introduction_distance"] = np.full(len(rows), kernel.introduction_distance)
         theta = self.draws.theta[:, len(NAMES) :]
         for i, name in enumerate(("reproduction_number", "dispersion", "consensus_settles")):
             found[name] = np.exp(theta[:, i])

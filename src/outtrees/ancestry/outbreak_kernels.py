@@ -387,9 +387,12 @@ def _log_letters(theta, par, b, data, state, scratch):  # type: ignore[no-untype
         origin = first - np.exp(theta[_AGE])
         for h in range(len(par)):
             if par[h] == -1:
-                _moved(state.message[h], b[h] - origin, rate, other, scratch.sums)
+                length = b[h] - origin
+                if data.background[0] >= 0:
+                    length = data.background[0] / rate
+                _moved(state.message[h], length, rate, other, scratch.sums)
                 whole *= other
-                charged += state.charged[h] + (b[h] - origin) * (1 - state.hidden[h])
+                charged += state.charged[h] + length * (1 - state.hidden[h])
     total = -rate * charged * data.n_constant[0]
     for i in range(len(counts)):
         total += counts[i] * np.log(0.25 * (whole[0, i] + whole[1, i] + whole[2, i] + whole[3, i]))

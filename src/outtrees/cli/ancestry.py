@@ -77,7 +77,7 @@ _SAME = (
     "group_spread",
     *("waiting_mean", "waiting_sd", "waiting_law", "disease", "transmission"),
     *("generation_mean", "generation_sd", "delay_mean", "delay_sd"),
-    *("substitution_rate", "sampled", "host"),
+    *("substitution_rate", "sampled", "introduction_distance", "host"),
     *("date_uncertainty", "until", "censored", "substitution"),
     *("parameters", "max_iter", "candidates", "n_candidates", "contacts_directed"),
 )
@@ -170,8 +170,8 @@ _transmission = together(
         default=None,
         help="Whether dates are those of sampling and sequences change with time along chains of "
         "infection with unsampled people; parents are then the nearest sampled ancestors.  "
-        "[default: where one of the next six options is given, and for DNA with dates that are not "
-        "called onsets]",
+        "[default: where one of the next seven options is given, and for DNA with dates that are "
+        "not called onsets]",
     ),
     positive("--generation-mean", "Mean time from infection to infection; learned if not given."),
     positive("--generation-sd", "Standard deviation of that time."),
@@ -182,6 +182,10 @@ _transmission = together(
         "Substitutions a site and day (or unit of --date); learned if not given.",
     ),
     positive("--sampled", "Share of cases that were sampled; learned if not given.", most=1),
+    positive(
+        "--introduction-distance",
+        "Substitutions a site between the sequences of two introductions; learned if not given.",
+    ),
     column("--host", "Whose sample each row is, if several are of one host; parents are hosts."),
     file(
         "--variants",

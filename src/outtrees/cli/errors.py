@@ -25,6 +25,7 @@ _SAME = """
     background by candidates censored checkpoint clock date_uncertainty day_first distances
     contacts contacts_directed encoding extra_sequences place_end sheet tracks
     generation_time generation_mean generation_sd delay_mean delay_sd host variants
+    introduction_distance
     links sampled substitution_rate transmission group_spread
     id log_weights max_bytes max_children max_iter method
     min_support missing mutation n_candidates n_draws quotes root roots scheduler sequences

@@ -149,6 +149,7 @@ def make_sampled_outbreak(
     dispersion: float = float("inf"),
     introductions: float = 0.0,
     origin: float = 10.0,
+    introduction_distance: float | None = None,
     substitution_rate: float = 2e-5,
     n_sites: int = 10_000,
     settling: float = float("inf"),
@@ -189,6 +190,8 @@ def make_sampled_outbreak(
         Introductions a day, after the first.
     origin : float
         Days from the sequence that all introductions stem from to the first of them.
+    introduction_distance : float, optional
+        Instead, substitutions a site between two introductions.
     substitution_rate : float
         Substitutions a site and day.
     n_sites : int
@@ -271,7 +274,7 @@ def make_sampled_outbreak(
     )
     clock = _Clock(
         *(substitution_rate * n_sites, n_sites, settling, late, times[0] - origin),
-        *(drift, variants, mixed),
+        *(drift, variants, mixed, introduction_distance),
     )
     changed, variable = _strains(people, found, samples, clock, rng)
     start, strain = date(2020, 1, 1), rng.integers(4, size=n_sites)
@@ -330,6 +333,13 @@ class _Clock(NamedTuple):
     drift: float
     variants: float
     mixed: float
+    distance: float | None  # substitutions a site between introductions
+
+    def start(self, infected: float) -> float:
+        """Return when the strain of an introduction began to differ from those of others."""
+        if self.distance is None:
+            return self.origin
+        return infected - self.distance * self.n_sites / (2 * self.rate)
 
 
 def _strains(
@@ -375,7 +385,7 @@ def _strains(
     variable: dict[int, dict[int, dict[int, float]]] = {}  # person, site, move: frequency
     for person in people:
         v, b = above[person], times[person]
-        own, start, variable[person] = {}, clock.origin, {}
+        own, start, variable[person] = {}, clock.start(b), {}
         if v >= 0:
             is_late = rng.random() < clock.late
             start = settled(v, b) if is_late else times[v]

@@ -139,6 +139,7 @@ class Transmission(Waiting):
     sampled: float | None = None
     links: int | None = None
     _: KW_ONLY
+    introduction_distance: float | None = None
     theta: Any = field(default=None, repr=False)  # (7,), see NAMES
     centre: Any = field(default=None, repr=False)  # (7,), of the prior
     growth: float = 0.0  # of the number of samples, per unit of time
@@ -154,7 +155,7 @@ class Transmission(Waiting):
             name: getattr(self, name)
             for name in (
                 *("generation_mean", "generation_sd", "delay_mean", "delay_sd"),
-                *("substitution_rate", "sampled"),
+                *("substitution_rate", "sampled", "introduction_distance"),
             )
         }
         for name, value in given.items():
