@@ -38,6 +38,7 @@ from outtrees.cli.options import (
     out_folder,
     positive,
     repeated,
+    share,
     switch,
     table_options,
     together,
@@ -251,13 +252,7 @@ _computation = together(
     section="Computation",
 )
 _output = together(
-    click.option(
-        "--min-support",
-        type=Finite(0, 1),
-        default=0.1,
-        show_default=True,
-        help="Do not list parents less probable than this.",
-    ),
+    share("--min-support", "Do not list parents less probable than this.", 0.1),
     out_folder,
     section="Output",
 )
