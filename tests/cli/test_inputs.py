@@ -96,7 +96,8 @@ def test_a_second_date_is_left_out_with_a_sentence(outtrees, tmp_path):
     found = outtrees("ancestry", path, "--check")
     assert found.exit_code == 0
     assert "another date; 'onset' is used" in found.stdout
-    assert "never before 'onset': if records ended then, name it as until (--until)" in found.stdout
+    assert "choose with kind date (--date). It is never before 'onset': if" in found.stdout
+    assert "records ended then, name it as until (--until)" in found.stdout
     assert outtrees("ancestry", path, "--check", "--until", "died").exit_code == 0
 
 

@@ -38,6 +38,7 @@ from outtrees.cli.options import (
     out_folder,
     positive,
     repeated,
+    share,
     switch,
     table_options,
     together,
@@ -263,13 +264,7 @@ _computation = together(
     section="Computation",
 )
 _output = together(
-    click.option(
-        "--min-support",
-        type=Finite(0, 1),
-        default=0.1,
-        show_default=True,
-        help="Do not list parents less probable than this.",
-    ),
+    share("--min-support", "Do not list parents less probable than this.", 0.1),
     out_folder,
     section="Output",
 )
@@ -367,27 +362,28 @@ def check_options(options: Mapping[str, Any]) -> None:
     if options["generation_time"] is not None:
         for name in ("waiting_mean", "waiting_sd", "waiting_law", "disease"):
             if options[name] is not None:
-                raise CommandError(
-                    f"--generation-time and --{name.replace('_', '-')} contradict each other: the "
-                    "table says how long children wait; leave one of them out"
-                )
+                why = "the table says how long children wait"
+                raise _contradiction("--generation-time", f"--{name.replace('_', '-')}", why)
     if options["contacts_directed"] and options["contacts"] is None:
         raise CommandError(
             "--contacts-directed says how to read contacts, but --contacts names no file; add it"
         )
     if options["log_weights"] is not None and options["distances"] is not None:
-        raise CommandError(
-            "--log-weights and --distances contradict each other: log-weights are ready to use; "
-            "leave one of them out"
-        )
+        raise _contradiction("--log-weights", "--distances", "log-weights are ready to use")
     both = set(options["known_parent"]) & set(options["forbid"])
     if both:
         pair = sorted(both)[0]
-        raise CommandError(
-            f"--known-parent {pair} and --forbid {pair} contradict each other; leave one out"
-        )
+        raise _contradiction(f"--known-parent {pair}", f"--forbid {pair}")
     if options["censored"] is not None and options["date"] is None:
         raise CommandError("--censored says which dates are open, but --date names none; add it")
+
+
+def _contradiction(
+    one: str, other: str, why: str = "", remedy: str = "leave one out"
+) -> CommandError:
+    """Return the error of two options of which one excludes the other."""
+    because = f": {why}" if why else ""
+    return CommandError(f"{one} and {other} contradict each other{because}; {remedy}")
 
 
 def load(options: Mapping[str, Any], unique_within: str = "table") -> Given:
@@ -491,19 +487,14 @@ def _known_parents(options: Mapping[str, Any], place: Mapping[str, int]) -> dict
     for text in options["known_parent"]:
         child, parent = pair_of(text, place, "--known-parent")
         if child in known and known[child] is None:
-            raise CommandError(
-                f"--introductions {child!r} and --known-parent {text} contradict each other; leave "
-                "one out"
-            )
+            raise _contradiction(f"--introductions {child!r}", f"--known-parent {text}")
         if known.setdefault(child, parent) != parent:
             raise CommandError(
                 f"--known-parent gives {child!r} two parents, {known[child]!r} and {parent!r}; "
                 "keep one"
             )
         if child == options["root"]:
-            raise CommandError(
-                f"--root {child!r} and --known-parent {text} contradict each other; leave one out"
-            )
+            raise _contradiction(f"--root {child!r}", f"--known-parent {text}")
     return known
 
 
@@ -519,10 +510,8 @@ def _introductions(options: Mapping[str, Any], place: Mapping[str, int]) -> list
                 )
         found += names
     if options["roots"] == "single" and len(set(found)) > 1 and options["group"] is None:
-        raise CommandError(
-            f"--roots single and {len(set(found))} --introductions contradict each other; pass "
-            "--roots any"
-        )
+        several = f"{len(set(found))} --introductions"
+        raise _contradiction("--roots single", several, remedy="pass --roots any")
     return found
 
 

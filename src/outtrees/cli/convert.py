@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from outtrees.cli.errors import CommandError
-from outtrees.cli.options import Finite, common_options, model_option, seed_option
+from outtrees.cli.options import choice, common_options, model_option, seed_option, share
 from outtrees.cli.results import saved_ancestry
 from outtrees.cli.screen import running
 
@@ -35,19 +35,11 @@ FORMATS = [
     metavar="PATH",
     help="File or folder to write; a name for the format in this folder by default.",
 )
-@click.option(
-    "--tree",
-    type=click.Choice(["consensus", "mode", "sample"]),
-    default="consensus",
-    show_default=True,
-    help="Which tree of the results.",
-)
-@click.option(
+@choice("--tree", ["consensus", "mode", "sample"], "Which tree of the results.")
+@share(
     "--min-support",
-    type=Finite(0, 1),
-    default=0.01,
-    show_default=True,
-    help="Of candidate parents that are not in the tree, where the format lists them.",
+    "Of candidate parents that are not in the tree, where the format lists them.",
+    0.01,
 )
 @click.option(
     "--draws",

@@ -26,13 +26,7 @@ from outtrees.cli.options import (
     table_options,
     whole_number,
 )
-from outtrees.cli.results import (
-    check_folder,
-    csv_writer,
-    name_files,
-    where_whole,
-    write_files,
-)
+from outtrees.cli.results import check_folder, csv_writer, name_files, where_whole, write_files
 from outtrees.cli.screen import running
 
 # As named in `outtrees.models.MUTATIONS`, which is not imported for the sake of --help.

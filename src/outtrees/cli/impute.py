@@ -19,13 +19,7 @@ from outtrees.cli.options import (
     table_options,
     whole_number,
 )
-from outtrees.cli.results import (
-    check_folder,
-    csv_writer,
-    name_files,
-    where_whole,
-    write_files,
-)
+from outtrees.cli.results import check_folder, csv_writer, name_files, where_whole, write_files
 from outtrees.cli.screen import running
 
 FILES = ("filled.csv", "cells.csv", "model.safetensors")

@@ -36,17 +36,20 @@ def asked_kinds(
     """
     asked: dict[str, str] = {}
     for text in kinds:
-        name, equals, kind = text.rpartition("=")
-        if not equals or not name or not kind:
-            raise CommandError(
-                f"--kind must be COLUMN=KIND; got {text!r}. Write for example "
-                "--kind ward=categorical"
-            )
+        name, _, kind = text.rpartition("=")
+        _refuse_unless(name and kind, text, "--kind", "COLUMN=KIND", "ward=categorical")
         _ask(asked, name, kind.strip().lower())
     for kind, names in roles.items():
         for name in (names,) if isinstance(names, str) else names or ():
             _ask(asked, name, kind)
     return asked
+
+
+def _refuse_unless(right: Any, text: str, option: str, form: str, example: str) -> None:
+    if not right:
+        raise CommandError(
+            f"{option} must be {form}; got {text!r}. Write for example {option} {example}"
+        )
 
 
 def _ask(asked: dict[str, str], name: str, kind: str) -> None:
@@ -68,11 +71,8 @@ def asked_places(places: Iterable[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for number, text in enumerate(places, start=1):
         names = [name.strip() for name in text.split(",")]
-        if not 2 <= len(names) <= 3 or not all(names):
-            raise CommandError(
-                f"--place must be two or three columns; got {text!r}. Write for example "
-                "--place east,north"
-            )
+        right = 2 <= len(names) <= 3 and all(names)
+        _refuse_unless(right, text, "--place", "two or three columns", "east,north")
         found["place" if number == 1 else f"place{number}"] = names
     return found
 
@@ -81,12 +81,8 @@ def _coordinates(texts: Iterable[str]) -> dict[str, str]:
     """Return column → file from texts such as "tract=tracts.csv"."""
     found: dict[str, str] = {}
     for text in texts:
-        column, equals, path = text.partition("=")
-        if not equals or not column or not path:
-            raise CommandError(
-                f"--coordinates must be COLUMN=FILE; got {text!r}. Write for example "
-                "--coordinates tract=tracts.csv"
-            )
+        column, _, path = text.partition("=")
+        _refuse_unless(column and path, text, "--coordinates", "COLUMN=FILE", "tract=tracts.csv")
         found[column.strip()] = path
     return found
 

@@ -21,13 +21,7 @@ from outtrees.cli.options import (
     out_folder,
     table_options,
 )
-from outtrees.cli.results import (
-    check_folder,
-    csv_writer,
-    name_files,
-    where_whole,
-    write_files,
-)
+from outtrees.cli.results import check_folder, csv_writer, name_files, where_whole, write_files
 from outtrees.cli.screen import running
 
 FILES = ("labels.csv", "model.safetensors")

@@ -113,6 +113,11 @@ def positive(name: str, help: str, most: float | None = None) -> Decorator:
     return click.option(name, type=Finite(0, most, min_open=True), help=help)
 
 
+def share(name: str, help: str, default: float) -> Decorator:
+    """Return an option that is a number from 0 to 1, with its default."""
+    return click.option(name, type=Finite(0, 1), default=default, show_default=True, help=help)
+
+
 def whole_number(name: str, help: str, default: int, least: int = 1) -> Decorator:
     """Return an option that is a whole number, with its default."""
     kind = click.IntRange(min=least)

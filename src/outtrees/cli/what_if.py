@@ -9,20 +9,8 @@ import click
 
 from outtrees.cli.errors import CommandError
 from outtrees.cli.inputs import pair_of
-from outtrees.cli.options import (
-    Finite,
-    common_options,
-    model_option,
-    out_folder,
-    repeated,
-)
-from outtrees.cli.results import (
-    check_folder,
-    csv_writer,
-    name_files,
-    saved_ancestry,
-    write_files,
-)
+from outtrees.cli.options import common_options, model_option, out_folder, repeated, share
+from outtrees.cli.results import check_folder, csv_writer, name_files, saved_ancestry, write_files
 from outtrees.cli.screen import running
 
 CHANGES = "what_if.csv"
@@ -41,13 +29,7 @@ CHANGES = "what_if.csv"
     "Suppose that this is not the parent; CHILD= alone: that there is one.",
 )
 @repeated("--introduction", "ID", "Suppose that this record has no parent in the table.")
-@click.option(
-    "--min-change",
-    type=Finite(0, 1),
-    default=0.01,
-    show_default=True,
-    help="Do not list supports that change less than this.",
-)
+@share("--min-change", "Do not list supports that change less than this.", 0.01)
 @model_option
 @out_folder
 @common_options

@@ -148,7 +148,6 @@ def _auspice(found: Findings) -> Content:
         found.fields, lambda text: "col_" + "".join(c if c.isalnum() else "_" for c in text)
     )
     nodes, demes = _auspice_nodes(found, names, dict(zip(found.fields, keys, strict=True)))
-    kinds = {"count": "continuous", "continuous": "continuous"}
     colorings = [
         {"key": "parent_support", "title": "support of the parent", "type": "continuous"},
         {"key": "root_probability", "title": "probability of no parent", "type": "continuous"},
@@ -156,9 +155,8 @@ def _auspice(found: Findings) -> Content:
     if found.dates is not None and found.calendar:
         colorings.append({"key": "num_date", "title": "date", "type": "temporal"})
     for key, (title, column) in zip(keys, found.fields.items(), strict=True):
-        colorings.append(
-            {"key": key, "title": title, "type": kinds.get(column.kind, "categorical")}
-        )
+        kind = "continuous" if column.kind in _NUMBERS else "categorical"
+        colorings.append({"key": key, "title": title, "type": kind})
     meta: dict[str, Any] = {
         "title": found.title,
         "updated": date.today().isoformat(),

@@ -76,10 +76,8 @@ def _one_date(records: Records, stay: Collection[str]) -> Records:
             continue
         reason = f"another date; {quoted(main.name)} is used, choose with kind date (--date)"
         if records.until is None and _ends(main, column):
-            reason = (
-                f"another date, never before {quoted(main.name)}: if records ended then, "
-                f"name it as until (--until)"
-            )
+            reason += f". It is never before {quoted(main.name)}: if records ended then, name it "
+            reason += "as until (--until)"
         reasons[column.name] = reason
     return _without(records, reasons)
 

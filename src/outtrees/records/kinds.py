@@ -153,8 +153,8 @@ def sequence_column(
 ) -> Column:
     """Return aligned sequences as a column; `where` and `letters` are those of `align`."""
     found = align(texts, where, letters)
-    letters = found.values, found.alphabet, found.digests
-    return Column(name, "sequence", *letters, reason=reason, sets=found.sets)
+    cells = found.values, found.alphabet, found.digests
+    return Column(name, "sequence", *cells, reason=reason, sets=found.sets)
 
 
 def coded(

@@ -174,7 +174,7 @@ def read_records(
     asked = dict(kinds or {})
     check_kinds(asked)
     found = None if sequences is None else _read_sequences(sequences, encoding, max_bytes)
-    reading = {"encoding": encoding, "quotes": quotes, "max_bytes": max_bytes}
+    reading: dict[str, Any] = {"encoding": encoding, "quotes": quotes, "max_bytes": max_bytes}
     contents = _contents(source, sheet=sheet, **reading)
     names = [column.name for column in (found.columns if found else ())]
     if isinstance(contents, _Characters):
