@@ -101,7 +101,7 @@ def test_sentence_counts_the_expected_right_parents():
     by_hand = sum(edge.support for edge in data.edges if data.consensus[edge.child] == edge.parent)
     assert expected_right(data) == pytest.approx(by_hand, rel=1e-12)
     assert main_sentence(data) == (
-        "8 records: the consensus tree is expected to name 6.4 of 8 parents rightly (80\u00a0%), "
+        "8 records: the consensus tree is expected to name 6.4 of 8 parents correctly (80\u00a0%), "
         "given the model. About 1.6 records have no parent among the others."
     )
     assert "no parent among" not in main_sentence(make_report([-1, 0, 1]))

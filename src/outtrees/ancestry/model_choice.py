@@ -246,7 +246,7 @@ def model_sentence(model: Ancestry) -> list[Message]:
         ]
     return [
         Message(
-            f"model: waiting times between the dates ({date}), all cases being in the table. "
+            f"model: waiting times between the dates ({date}), with all cases in the table. "
             "If dates are those of sampling, or cases are missing, pass ",
             Option("transmission", True),
             ".",

@@ -69,7 +69,7 @@ def fit_populations(
     scheduler: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PopulationFits:
-    """Return what came of fitting each population of a table on its own, and write their parents.
+    """Fit each population of a table on its own, write its parents, and return what came out.
 
     Records of different populations are never related, as with a column of kind "group"; but here
     each population has parameters of its own and is a unit of work of its own. Kinds of columns and

@@ -174,9 +174,8 @@ def _about_waiting(posterior: Posterior, facts: FitFacts) -> Iterator[str]:
         yield Message(
             f"With a waiting time of {short_number(kernel.moments[0])} {unit} no column "
             "distinguishes parents from others. Either none of them follows descent, or the "
-            "waiting time does not fit these dates. Fit without ",
-            Option("waiting_mean"),
-            " to see whether the columns speak for another one.",
+            "waiting time does not fit these dates. Fit without a given waiting time or disease to "
+            "see whether the columns speak for another one.",
         )
     yield from _rival_readings(
         posterior, unit, ("state ", Option("waiting_sd")) if known else state

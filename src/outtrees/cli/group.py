@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 import threading
@@ -30,6 +31,7 @@ COMMANDS = {
     "diseases": "Published waiting times, for --disease.",
     "demo": "Example files, and what to type next.",
 }
+_NOBODY_READS = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
 MOVED = {
     "reproduce": "the experiments of the paper are no longer a command of outtrees; in a clone of "
     "the repository, run 'python -m paper' instead",
@@ -47,6 +49,9 @@ class OrderlyCommand(click.Command):
             if sys.stderr.isatty():
                 click.echo(err=True)  # the terminal shows ^C on this line
             raise click.Abort from None
+        except BrokenPipeError:  # as of `outtrees … | head`, which has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _NOBODY_READS
 
     def main(  # type: ignore[override]  # failures always end the process here
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any

@@ -163,7 +163,7 @@ def _table(ids: Any, known: Any, model: Any) -> dict[str, list[Any]]:
 def _tell(screen: Any, table: dict[str, list[Any]], model: Any, whole: str) -> None:
     rows = [row for row, given in enumerate(table["given"]) if given == ""]
     n = len(model.average_.weights)
-    others = f" weigh most of {n} settings that were averaged" if n > 1 else ""
+    others = f" have the largest weight of {n} settings that were averaged" if n > 1 else ""
     screen.say(
         f"\n{len(rows)} labels found, {len(table['given']) - len(rows)} were given; stickiness "
         f"{model.stickiness_:.3g}, sharpness {model.sharpness_:.3g}{others}"

@@ -232,7 +232,7 @@ def _is_number(cells: Sequence[Any]) -> bool:
 
 
 def neutral(cell: Any) -> str:
-    r"""Return a cell as text that no spreadsheet executes and no terminal obeys.
+    r"""Return a cell as text that neither spreadsheets nor terminals execute.
 
     A cell that begins with =, +, -, @, a tab or a line end gets an apostrophe before it, unless
     it is a plain number. Control characters, but for tabs and line ends, are written as escapes:
@@ -313,7 +313,7 @@ def _quoted(text: str, special: re.Pattern[str]) -> str:
 
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Sequence[Any]] | Table) -> Path:
-    """Write a table as CSV, or as TSV if the path ends so, whole or not at all; return the path.
+    """Write a table as CSV, or TSV if the path ends in .tsv, whole or not at all; return the path.
 
     See `neutral` for what becomes of cells that a spreadsheet would take for formulas.
 

@@ -102,7 +102,7 @@ class OutTreeClassifier(ClassifierMixin, BaseEstimator):
         best one.
     sharpness : float or "auto", default="auto"
         The power on the attributes' weights. 1 is the model as it stands; many columns that are
-        taken as independent make that over-sure.
+        taken as independent make that overconfident.
     method : {"posterior", "hill-climb"}, default="posterior"
         "posterior" averages over all trees and all unknown labels by sampling; "hill-climb"
         is the paper's: the labels that maximise Z as far as single changes lead.

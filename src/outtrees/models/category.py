@@ -525,7 +525,7 @@ class BernoulliMutation(TableMutation):
         return super()._with_params(params.reshape(2, -1).T.ravel())
 
 
-# What is believed of the parameters -----------------------------------------------------------
+# Posteriors of the parameters -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -374,7 +374,7 @@ class RegressionMutation(Mutation):
         return cov_.log_prior_cov(self.mutation_cov, self.prior_cov, self.prior_strength)
 
 
-# What is believed of both -------------------------------------------------------------------
+# Posteriors of both -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

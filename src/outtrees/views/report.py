@@ -127,7 +127,7 @@ def main_sentence(data: ReportData) -> str:
     roots = float(np.sum(data.root_probability))
     sentence = (
         f"{T:,} {'record' if T == 1 else 'records'}: the consensus tree is expected to name "
-        f"{right:,.1f} of {T:,} parents rightly ({right / T:.0%}), given the model."
+        f"{right:,.1f} of {T:,} parents correctly ({right / T:.0%}), given the model."
     ).replace("%)", "\N{NO-BREAK SPACE}%)")
     if roots > 1.0005:  # a single-root model says exactly 1, up to rounding
         sentence += f" About {roots:.1f} records have no parent among the others."

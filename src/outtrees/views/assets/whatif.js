@@ -136,7 +136,7 @@ function startWhatIf() {
   function sayLead(right) {
     const roots = d3.fsum(data.rootProbability);
     lead.textContent = right === null ? reportedLead
-      : `${counted(T, "record")}: if what is supposed is true, the consensus tree is expected to name ${d3.format(",.1f")(right)} of ${many(T)} parents rightly `
+      : `${counted(T, "record")}: if what is supposed is true, the consensus tree is expected to name ${d3.format(",.1f")(right)} of ${many(T)} parents correctly `
         + `(${Math.round((100 * right) / T)}\u00a0%), given the model.${roots > 1.0005 ? ` About ${roots.toFixed(1)} records have no parent among the others.` : ""}`;
   }
 
