@@ -82,7 +82,8 @@ def entropy(scores: Any, lengths: Any = None, *, roots: Roots = "single") -> Any
     array of shape (...)
         Entropies.
     """
-    return sums_of.entropy(*_sums(*_arguments(scores, lengths), roots), scores, jnp.where)
+    log_z, marginal = _sums(*_arguments(scores, lengths), roots)
+    return sums_of.entropy(log_z, marginal, scores, jnp.where)
 
 
 def _arguments(scores: Any, lengths: Any) -> tuple[Any, Any]:

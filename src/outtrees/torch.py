@@ -84,7 +84,8 @@ def entropy(scores: Any, lengths: Any = None, *, roots: Roots = "single") -> Any
     tensor of shape (...)
         Entropies.
     """
-    return sums_of.entropy(*_Sums.apply(scores, lengths, roots), scores, torch.where)
+    log_z, marginal = _Sums.apply(scores, lengths, roots)
+    return sums_of.entropy(log_z, marginal, scores, torch.where)
 
 
 class _Sums(torch.autograd.Function):

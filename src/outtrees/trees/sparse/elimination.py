@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from outtrees.trees.elimination_blocks import LIMIT
 from outtrees.trees.extended import logs, split, zeros
 from outtrees.trees.sparse.components import Bools, Inner
 from outtrees.trees.sparse.fronts import Fronts, Plan, planned, refuse_too_large
@@ -80,8 +81,6 @@ class FrontElimination:
 
         Every member of a component with one root can be it: see `Elimination.log_z_rooted`.
         """
-        from outtrees.trees.sparse.front_kernels import LIMIT
-
         found = np.zeros_like(self.bad)
         if self.time is None:
             return found
@@ -125,7 +124,7 @@ def eliminate(inner: Inner, fronts: Fronts) -> FrontElimination:
         nodes = slice(inner.component_first[c], inner.component_first[c + 1])
         rho_last[c] = out[nodes] @ x[nodes]
         spent = x[nodes].max() * (out[nodes] @ time[nodes])
-        bad[c] = not spent <= kernels.LIMIT * rho_last[c]
+        bad[c] = not spent <= LIMIT * rho_last[c]
     rho_last[bad] = 1.0
     passed = Passed(weight, out, s, factors, stack, x, rho_last)
     return FrontElimination(inner, fronts, shift, passed, bad, time)
