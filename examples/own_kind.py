@@ -18,7 +18,7 @@ tables, densities, labels, imputation and Bayesian fits.
 #
 # - what it needs to know of a pair of cells (`_joined`: the turn),
 # - the log-density of that (`_log_pairs`), and of a cell without a parent (`_log_cell`),
-# - its parameters without constraints (`params`, `with_params`), their start (`start`) and their prior,
+# - the numbers it learns, with their priors (`learned`), and where they start (`start`),
 # - how to draw cells, which values an unknown cell may have (`states`), and a description in words.
 #
 # Derivatives are taken by differences unless you define `slopes`.
@@ -29,22 +29,22 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import i0e, i1e
 
-from outtrees.models.column import CellKernel
+from outtrees.models.column import CellKernel, Learned
+from outtrees.models.priors import Normal
 
 
 @dataclass(frozen=True, eq=False)
 class Heading(CellKernel):
     """A direction in radians that turns by a von Mises angle in each link."""
 
-    log_kappa: float = 1.0
+    kappa: float = 3.0
 
     def _kappa(self, k):
         """Return the concentration of k turns: its mean resultant length is A(κ)ᵏ."""
-        kappa = np.exp(self.log_kappa)
         if k == 1:
-            return kappa
-        length = (i1e(kappa) / i0e(kappa)) ** k
-        return brentq(lambda c: i1e(c) / i0e(c) - length, 1e-9, kappa)
+            return self.kappa
+        length = (i1e(self.kappa) / i0e(self.kappa)) ** k
+        return brentq(lambda c: i1e(c) / i0e(c) - length, 1e-9, self.kappa)
 
     def _joined(self, x, y):
         return np.mod(x - y + np.pi, 2 * np.pi) - np.pi
@@ -57,17 +57,11 @@ class Heading(CellKernel):
         return np.full(len(x), -np.log(2 * np.pi))
 
     def start(self, values):
-        return replace(self, log_kappa=1.0)
+        return replace(self, kappa=3.0)
 
-    @property
-    def params(self):
-        return np.array([self.log_kappa])
-
-    def with_params(self, params):
-        return replace(self, log_kappa=float(np.clip(params[0], -5, 8)))
-
-    def log_prior(self):
-        return -0.5 * ((self.log_kappa - 1) / 2) ** 2
+    def learned(self):
+        # κ is positive: it is learned as its logarithm, which is about 1 ± 2 beforehand.
+        return [Learned("kappa", Normal(1.0, 2.0), "positive")]
 
     def sample(self, parents, k, rng):
         return np.mod(parents + rng.vonmises(0.0, self._kappa(k), parents.shape), 2 * np.pi)
@@ -79,7 +73,7 @@ class Heading(CellKernel):
         return np.arange(90) * (2 * np.pi / 90), np.full(90, 2 * np.pi / 90)
 
     def describe(self):
-        return f"a link turns it by a von Mises angle with κ = {np.exp(self.log_kappa):.3g}"
+        return f"a link turns it by a von Mises angle with κ = {self.kappa:.3g}"
 
 
 # %%
@@ -89,11 +83,10 @@ class Heading(CellKernel):
 
 turns = np.linspace(-np.pi, np.pi, 2001)[:, None]
 for k in (1, 2, 3):
-    total = np.trapezoid(np.exp(Heading(1.5)._log_pairs(turns, k, None)), turns[:, 0])
+    total = np.trapezoid(np.exp(Heading(4.5)._log_pairs(turns, k, None)), turns[:, 0])
     print(f"{k} links: the density integrates to {total:.6f}")
-drawn = Heading(1.5).sample(np.zeros((20_000, 1)), 1, np.random.default_rng(0))
-kappa = np.exp(1.5)
-print(f"mean cosine of draws {np.cos(drawn).mean():.3f}, expected {i1e(kappa) / i0e(kappa):.3f}")
+drawn = Heading(4.5).sample(np.zeros((20_000, 1)), 1, np.random.default_rng(0))
+print(f"mean cosine of draws {np.cos(drawn).mean():.3f}, expected {i1e(4.5) / i0e(4.5):.3f}")
 
 # %%
 # Use in a table
@@ -110,7 +103,7 @@ for i in range(60):
         heading.append(Heading().sample_alone(1, rng))
         day.append(float(rng.uniform(0, 2)))
     else:
-        heading.append(Heading(4.0).sample(heading[parent[i]], 1, rng))
+        heading.append(Heading(55.0).sample(heading[parent[i]], 1, rng))
         day.append(day[parent[i]] + rng.gamma(4, 0.5))
 table = {
     "cell": [f"c{i:02}" for i in range(60)],
