@@ -177,7 +177,8 @@ class Records:
         for c in self.columns:
             lines.append((shown(c.name, 24), c.kind, c.summary, str(c.n_missing), c.reason))
         lines.sort(key=lambda line: line[1] == "ignored")
-        files = ", ".join(shown(name) for name in self.provenance if name != "table in memory")
+        read = [name for name in self.provenance if not name.endswith(" in memory")]
+        files = ", ".join(map(shown, read))
         title = counted(len(self), "record") + (f" from {files}" if files else "")
         return [(title,), ("column", "kind", "values", "missing", "why this kind"), *lines]
 
