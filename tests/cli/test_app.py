@@ -177,6 +177,9 @@ def test_kinds_and_uses_are_guessed(server):
     assert server.session.files == {
         "dna.fasta": "sequences", "cases.csv": "table", "met.csv": "contacts",
     }  # fmt: skip
+    ask(server, "PUT", "files/calls.vcf", b"##fileformat=VCFv4.2\n#CHROM\tPOS\n")
+    assert server.session.files["calls.vcf"] == "variants"
+    ask(server, "DELETE", "files/calls.vcf")
     found = json.loads(ask(server, "POST", "look", b"{}")[1])
     kinds = {column["name"]: column["kind"] for column in found["columns"]}
     assert kinds == {"id": "id", "onset": "date", "sequence": "sequence"}

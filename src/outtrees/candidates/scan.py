@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import cpu_count
 from numpy.typing import NDArray
 
 from outtrees._common.types import Array
@@ -180,6 +179,8 @@ class Scanner:
         def run(block: Index) -> tuple[NDArray[Any], ...]:
             found: tuple[NDArray[Any], ...] = best_parents(block, n, far, windows, rules, columns)
             return found
+
+        from joblib import cpu_count  # takes long to import
 
         workers = cpu_count()
         most = max(int(windows.sizes[children].sum()) // (8 * workers), 1)

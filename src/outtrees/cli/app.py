@@ -50,6 +50,7 @@ USES = {
     "sequences": "--sequences",
     "contacts": "--contacts",
     "stays": "--stays",
+    "variants": "--variants",
     "distances": "--distances",
     "log-weights": "--log-weights",
     "generation time": "--generation-time",
@@ -185,6 +186,8 @@ class Session:
             return "contacts"
         if {"place", "from", "until"} <= words:
             return "stays"
+        if first.startswith(b"##fileformat=VCF") or {"sample", "position", "frequency"} <= words:
+            return "variants"
         if not has_table:
             return "table"
         tables = [other for other, use in self.files.items() if use == "table"]

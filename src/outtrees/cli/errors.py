@@ -41,8 +41,8 @@ _ON_THE_PAGE = {
     "disease": "the disease (step 3)",
     "waiting_mean": "the mean time from parent to child (step 3)",
     "waiting_sd": "the standard deviation of that time (step 3)",
-    **dict.fromkeys(("sequences", "contacts", "stays", "distances"), "that file (step 1)"),
-    **dict.fromkeys(("log_weights", "generation_time"), "that file (step 1)"),
+    **dict.fromkeys(("sequences", "contacts", "stays", "variants"), "that file (step 1)"),
+    **dict.fromkeys(("distances", "log_weights", "generation_time"), "that file (step 1)"),
 }
 _KINDS = {"introduction_column": "introduction", "ignore": "ignore", "id": "id"}
 
