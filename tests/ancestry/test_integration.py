@@ -172,12 +172,12 @@ def test_columns_that_can_be_read_in_another_way_have_their_modes_found(case, se
     assert ((table.ranks > 1e-3) & (table.ranks < 1 - 1e-3)).all()
 
 
-@pytest.mark.parametrize("seed", [4, 8])
-def test_a_narrow_mode_is_found_whatever_the_seed(seed):
-    """Draws of all four parameters from their priors miss it under these seeds."""
-    evidence = [fitted_table("number", 3000, of)[1].draws for of in (0, seed)]
-    assert all(draws.trusted for draws in evidence)
-    one, other = evidence
+@pytest.mark.parametrize(("table", "seed"), [(3000, 4), (4000, 2)])
+def test_a_narrow_mode_is_found_whatever_the_seed(table, seed):
+    """Draws of all four parameters from their priors miss it under one of the two seeds."""
+    one, other = (fitted_table("number", table, of)[1].draws for of in (0, seed))
+    assert one.trusted
+    assert other.trusted
     error = np.hypot(one.standard_error, other.standard_error)
     assert abs(one.log_evidence - other.log_evidence) < 3 * error
 

@@ -51,8 +51,8 @@ _CLIMB = {"maxiter": 100, "ftol": 1e-6}  # to the mode in the coordinates of dra
 # Draws from the prior, of all parameters and of each column's, the best of which are climbed from;
 # and how often this is done again from a better mode.
 _TRIED, _AGAIN = 12, 2
-# Where the density is looked at along each parameter, in standard deviations of its prior.
-_ALONG = np.linspace(-2.2, 2.2, 13)
+# Where climbs begin along each parameter if there are few, in standard deviations of its prior.
+_ALONG, _FEW_PARAMETERS = (-1.5, -0.7, 0.0, 0.7, 1.5), 7
 _FIRST_STEPS = 15  # of a climb, before it goes on if it is not too far behind
 _HOPELESS = 30.0  # nats behind the best after them
 _BETTER = 0.5  # nats by which a mode is another, better one
@@ -218,17 +218,18 @@ def modes_of(target: Target, reading: Reading, seed: int) -> list[Array]:
     """Return the mode above a reading's parameters, and others of the same table, the best first.
 
     Columns that could be read in another way (a spread far narrower, another share that is kept)
-    have modes that no climb from the first one reaches. From the best mode known, one parameter at
-    a time is moved across its prior, and each further peak on that line is climbed; then the
-    parameters of one column at a time are drawn anew from their priors, and all of them together.
-    A narrow mode is on such a line, where draws of several parameters miss it.
+    have modes that no climb from the first one reaches: from the best mode known, the parameters of
+    one column at a time are drawn anew from their priors, and all of them together. Of few
+    parameters each is also moved by itself: a mode may be so narrow that no draw is near it, and
+    seeds that miss it would give other answers.
     """
     rng = np.random.default_rng(seed)
     found = [_climbed(target, target.at_reading(reading))]
     for _ in range(1 + _AGAIN):
         best = max(found, key=lambda mode: mode.value)
-        starts = _peaks_across(target, best)
-        found += [_climbed(target, at, best.value - _HOPELESS) for at in starts]
+        if len(target.priors) <= _FEW_PARAMETERS:
+            starts = _moved_along(target, best)
+            found += [_climbed(target, at, best.value - _HOPELESS) for at in starts]
         for block in target.blocks():
             tried = np.repeat(best.at[None], _TRIED, axis=0)
             tried[:, block] = rng.normal(size=(_TRIED, len(block)))
@@ -247,18 +248,14 @@ def modes_of(target: Target, reading: Reading, seed: int) -> list[Array]:
     return places
 
 
-def _peaks_across(target: Target, mode: Mode) -> list[Array]:
-    """Return peaks of the log-density on lines through a mode, one along each parameter."""
-    found = []
+def _moved_along(target: Target, mode: Mode) -> list[Array]:
+    """Return a mode with one parameter at a time moved across its prior."""
+    starts = []
     for i in np.flatnonzero([prior is not None for prior in target.priors]):
-        places = np.sort(np.append(_ALONG, mode.at[i]))
-        line = np.repeat(mode.at[None], len(places), axis=0)
-        line[:, i] = places
-        values = np.array([target.log_density(at) for at in line])
-        left, right = np.append(-np.inf, values[:-1]), np.append(values[1:], -np.inf)
-        peak = (values > left) & (values >= right) & (values > mode.value - _HOPELESS)
-        found += list(line[peak & (places != mode.at[i])])
-    return found
+        for place in _ALONG:
+            starts.append(mode.at.copy())
+            starts[-1][i] = place
+    return starts
 
 
 def _shelves(
