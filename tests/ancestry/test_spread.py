@@ -1,11 +1,13 @@
 """What the transmission model tells beside the parents, against simulations and slow twins."""
 
+import re
+
 import numpy as np
 import pytest
 
 from outtrees import Ancestry
 from outtrees.ancestry.learning import Problem
-from outtrees.ancestry.spread import _dated, _links_and_infections, covariance
+from outtrees.ancestry.spread import _links_and_infections, covariance, dated
 from outtrees.models.columns import Transmission
 
 GIVEN = {"generation_mean": 5.0, "generation_sd": 2.0, "delay_mean": 4.0, "delay_sd": 1.5}
@@ -163,6 +165,18 @@ def test_parents_with_little_support_leave_the_law_of_delays(monkeypatch):
     np.testing.assert_allclose(delays, (middle + 0.5) * kernel.step)
 
 
+def test_given_parameters_are_told_as_given_and_the_origin_as_a_date():
+    columns, sequences = outbreak()
+    columns["day"] = [f"2024-03-{1 + int(day):02}" for day in columns["day"]]
+    model = Ancestry(id="id", kinds={"day": "date"}, random_state=0, **GIVEN)
+    found = model.fit(columns, sequences=sequences)
+    table = found.spread().parameters
+    told = dict(zip(table["parameter"], table["estimate"], strict=True))
+    assert {name: told[name] for name in GIVEN} == GIVEN
+    (sentence,) = [s for s in found.describe() if s.startswith("95 % intervals")]
+    assert re.search(r"origin 202\d-\d\d-\d\d to 2024-\d\d-\d\d", sentence)
+
+
 def test_dates_before_all_calendars_are_empty():
-    assert _dated(-1e7, calendar=True) == ""
-    assert _dated(-1e7, calendar=False) == -1e7
+    assert dated(-1e7, calendar=True) == ""
+    assert dated(-1e7, calendar=False) == -1e7

@@ -21,6 +21,7 @@ from outtrees._common.arguments import as_count
 from outtrees.ancestry.learning import Point, Problem, Reading, Roots, TableFit, problem_of
 from outtrees.ancestry.outbreak import MIXED, Outbreak
 from outtrees.ancestry.posterior import Member, Posterior
+from outtrees.ancestry.spread import dated
 from outtrees.ancestry.waits import waiting_means
 from outtrees.candidates.edges import Constraints
 from outtrees.candidates.windows import waiting_of
@@ -569,8 +570,15 @@ def interval_sentences(posterior: Posterior) -> list[str]:
     if not is_integrated(posterior):
         return []
     table = intervals_table(posterior, 0.95)
+    calendar = posterior.dates is not None and posterior.dates.calendar
+
+    def said(name: str, value: float) -> str:
+        return str(dated(value, calendar)) if name == "origin" else f"{value:.3g}"
+
     rows = zip(table["parameter"], table["lower"], table["upper"], strict=True)
-    ranges = ", ".join(f"{name} {low:.3g} to {high:.3g}" for name, low, high in rows if low < high)
+    ranges = ", ".join(
+        f"{name} {said(name, low)} to {said(name, high)}" for name, low, high in rows if low < high
+    )
     return [f"95 % intervals: {ranges}."] if ranges else []
 
 

@@ -65,7 +65,7 @@ def spread_of(
     )
 
 
-def _dated(value: float, calendar: bool) -> Any:
+def dated(value: float, calendar: bool) -> Any:
     """Return a date as the table has it; nothing for days that no calendar has."""
     if not np.isfinite(value):
         return ""
@@ -129,13 +129,13 @@ def _links_and_infections(
     sampled = posterior.values[dates][:, 0]
     found: dict[str, list[Any]] = {
         "record": list(ids),
-        "sampled": [_dated(s, calendar) for s in sampled],
+        "sampled": [dated(s, calendar) for s in sampled],
     }
     # The earliest infection has the longest delay.
     for name, level in (("infected", 0.5), ("lower", 0.975), ("upper", 0.025)):
         cell = (below < level).sum(axis=1)
         infected = sampled - (cell + 0.5) * kernel.step
-        found[name] = [_dated(infected[u], calendar) for u in range(T)]
+        found[name] = [dated(infected[u], calendar) for u in range(T)]
     return Table(links), Table(found)
 
 
@@ -158,11 +158,11 @@ def _drawn_links_and_infections(
     calendar = posterior.records.column(posterior.names[dates]).calendar
     found: dict[str, list[Any]] = {
         "record": list(ids),
-        "sampled": [_dated(s, calendar) for s in posterior.values[dates][:, 0]],
+        "sampled": [dated(s, calendar) for s in posterior.values[dates][:, 0]],
     }
     quantiles = np.quantile(draws.infected, _INSIDE, axis=0)
     for name, cells in zip(("infected", "lower", "upper"), quantiles, strict=True):
-        found[name] = [_dated(cell, calendar) for cell in cells]
+        found[name] = [dated(cell, calendar) for cell in cells]
     return Table(links), Table(found)
 
 
@@ -189,7 +189,7 @@ def children_by_date(
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0) if n else (expected, expected)
     return Table(
         {
-            "from": [_dated(first + width * i, calendar) for i in rows],
+            "from": [dated(first + width * i, calendar) for i in rows],
             "cases": cases[rows].tolist(),
             **{
                 name: (part[rows] / cases[rows]).tolist()
@@ -242,7 +242,7 @@ def _parameters(posterior: Posterior, kernel: Transmission, dates: int, calendar
         low, high = _interval(name, float(value), float(error), kernel.first_date)
         cells = [float(value), low, high]
         if name == "origin":
-            cells = [_dated(cell, calendar) for cell in cells]
+            cells = [dated(cell, calendar) for cell in cells]
         given = getattr(kernel, name, None) is not None
         row = (name, cells[0], float(error), cells[1], cells[2], given)
         for column, cell in zip(table, row, strict=True):
@@ -259,7 +259,7 @@ def _drawn_parameters(trees: Outbreak, kernel: Transmission, calendar: bool) -> 
         cells = [float(cell) for cell in np.quantile(values, _INSIDE)]
         error = float(values.std()) if cells[1] < cells[2] else 0.0
         if name == "origin":
-            cells = [_dated(cell, calendar) for cell in cells]
+            cells = [dated(cell, calendar) for cell in cells]
         row = (name, cells[0], error, *cells[1:], getattr(kernel, name, None) is not None)
         for column, cell in zip(table, row, strict=True):
             table[column].append(cell)

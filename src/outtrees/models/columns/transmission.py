@@ -278,10 +278,10 @@ class Transmission(Waiting):
         return result
 
     def values_of(self, theta: Array) -> dict[str, float]:
-        """Return the parameters in units of the table."""
+        """Return the parameters in units of the table, those that are given as they were given."""
         means = np.exp(theta[[0, 2]])
         sds = means * np.exp(-theta[[1, 3]] / 2)
-        return {
+        found = {
             "generation_mean": float(means[0]),
             "generation_sd": float(sds[0]),
             "delay_mean": float(means[1]),
@@ -290,6 +290,8 @@ class Transmission(Waiting):
             "substitution_rate": float(np.exp(theta[5])),
             "origin": self.first_date - float(np.exp(theta[6])),
         }
+        given = {name: getattr(self, name, None) for name in found}
+        return found | {name: value for name, value in given.items() if value is not None}
 
     # Laws ----------------------------------------------------------------------------------
 
