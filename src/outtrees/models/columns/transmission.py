@@ -704,21 +704,6 @@ class TransmittedSequence(ColumnKernel):
         _, totals = self.process.weighed(*self._dated(pairs), weights.sum(axis=0))
         return np.asarray(_COUNTED * self.process.slopes_of(totals, np.array([-1.0, 1.0])))
 
-    # No parameters of its own --------------------------------------------------------------
-
-    @property
-    def params(self) -> Array:
-        """Nothing: the parameters are those of the column of dates."""
-        return np.zeros(0)
-
-    def with_params(self, params: Array) -> Self:
-        """Return the kernel itself."""
-        return self
-
-    def priors(self) -> list[Prior]:
-        """Return none: they are those of the column of dates."""
-        return []
-
     def reordered(self, cells: Array, rows: Index) -> Array:
         """Return the cells with the letters of other records; dates stay."""
         return np.column_stack([cells[:, :_DATES], cells[rows, _DATES:]])
