@@ -8,8 +8,9 @@ import pytest
 
 from outtrees import Ancestry, RecordsError, read_records
 from outtrees._common.threads import one_thread
-from outtrees.ancestry.populations import fit_populations
+from outtrees.ancestry.populations import digest_of, fit_populations
 from outtrees.errors import RunFolderError
+from outtrees.records.samples import by_host, read_variants, with_variants
 from population_tables import population_table
 
 
@@ -233,3 +234,18 @@ def test_a_spread_of_groups_is_none_of_single_populations(tmp_path):
     table = {"id": list("abcd"), "site": ["A", "A", "B", "B"], "x": [0.0, 1, 2, 3], "y": [0.0] * 4}
     with pytest.raises(ValueError, match="every population is fitted on its own"):
         fit_populations(Ancestry(id="id", group_spread=True), table, by="site", out=tmp_path / "o")
+
+
+def test_samples_and_variants_of_hosts_are_part_of_what_a_folder_is_of():
+    names = ["a1", "a2", "b1"]
+    table = {"sample": names, "who": ["a", "a", "b"], "day": [1, 9, 4], "site": ["N"] * 3}
+    kinds = {"who": "categorical", "day": "date", "site": "group"}
+
+    def digest(last, share):
+        dna = dict(zip(names, ["ACGTACGT", last, "ACGTACGT"], strict=True))
+        hosts = by_host(read_records(table, id="sample", kinds=kinds, sequences=dna), "who")
+        rows = {"sample": ["b1"], "position": [2], "base": ["T"], "frequency": [share]}
+        return digest_of(with_variants(hosts, read_variants(rows)))
+
+    assert digest("ACGTACGA", 0.1) == digest("ACGTACGA", 0.1)
+    assert len({digest("ACGTACGA", 0.1), digest("ACGTACGC", 0.1), digest("ACGTACGA", 0.4)}) == 3

@@ -127,3 +127,18 @@ def test_a_small_run_does_without_what_is_slow_to_import(tmp_path):
     )
     assert not imported(code) & set(SLOW)
     assert (tmp_path / "results" / "parents.csv").exists()
+
+
+def test_classes_that_extend_an_estimator_may_have_parameters_of_their_own():
+    class Anything(Ancestry):
+        def __init__(self, **options):
+            super().__init__(**options)
+
+    class Extra(Ancestry):
+        def __init__(self, id=None, extra=1):
+            super().__init__(id=id)
+            self.extra = extra
+
+    assert repr(Anything()) == "Anything()"
+    assert Extra(extra=2).get_params() == {"id": None, "extra": 2}
+    check_params(Extra(extra=2))

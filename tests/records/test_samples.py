@@ -71,6 +71,14 @@ def test_refused_hosts(changed, name, message):
         by_host(records(**changed), name)
 
 
+def test_a_host_is_in_one_group():
+    kinds = KINDS | {"ward": "group"}
+    wards = {"ward": ["N", "S", "N", "N"]}
+    table = read_records(TABLE | wards, id="sample", kinds=kinds, sequences=DNA)
+    with pytest.raises(RecordsError, match="samples of host 'a' must be in one group"):
+        by_host(table, "who")
+
+
 def test_hosts_need_dates_and_sequences():
     table = read_records(TABLE, id="sample", kinds=KINDS)
     with pytest.raises(RecordsError, match="needs columns of dates and of sequences"):
@@ -98,6 +106,8 @@ def test_the_rest_has_the_letter_of_the_sequence():
         ([("b1", 0, "A", 0.8)], "position must be a number from 1; got '0'"),
         ([("b1", 1, "A", 80)], "frequency must be between 0 and 1; got '80'"),
         ([("b1", "", "A", 0.8)], "a variant needs all of its four cells"),
+        ([("b1", 3, "CG", 0.3)], "base must be A, C, G or T; got 'CG'"),
+        ([("b1", 3, "T", 0.3), ("b1", 3, "t", 0.3)], "have a row already; keep one of them"),
     ],
 )
 def test_refused_variants(rows, message):
@@ -143,11 +153,29 @@ def test_a_vcf_file(tmp_path):
         (("chr", 2, ".", "C", "T", ".", ".", ".", "AD", "9,x", "1,2"), "AD must be counts of rea"),
         (("chr", 2, ".", "C", "T", ".", ".", ".", "AF", "0.2"), "10 fields, header has 11"),
         (("chr", "x", ".", "C", "T", ".", ".", ".", "AF", "0.2", "0"), "position must be a num"),
+        (("other", 2, ".", "C", "T", ".", ".", ".", "AF", "0.2", "0"), "must be of one sequence"),
+        (("chr", 1, ".", "A", "T", ".", ".", ".", "AD", "8,2", "."), "AD of a position must be"),
     ],
 )
 def test_refused_vcf_files(tmp_path, row, message):
+    first = ("chr", 1, ".", "A", "G", ".", ".", ".", "AD", "8,2", ".")
     with pytest.raises(RecordsError, match=message):
-        read_variants(vcf(tmp_path, row))
+        read_variants(vcf(tmp_path, *([] if row[8] == "GT" else [first]), row))
+
+
+def test_a_merged_vcf_file(tmp_path):
+    """Bases of other samples are "." there, and so are sites without any."""
+    path = vcf(
+        tmp_path,
+        ("chr", 1, ".", "A", ".", ".", ".", ".", "AD", "80", "70"),
+        ("chr", 2, ".", "C", "T,G", ".", ".", ".", "AF:AD", "0.2,.:.", ".:60,.,20"),
+    )
+    found = with_variants(records(), read_variants(path)).samples
+    assert found.at.tolist() == [[0, 1], [1, 1]]
+    np.testing.assert_allclose(found.shares, [[0, 0.8, 0, 0.2], [0, 0.75, 0.25, 0]])
+    nothing = read_variants(vcf(tmp_path, ("chr", 1, *".A....", "AD", "8", "7")))
+    with pytest.raises(RecordsError, match="must have single bases that differ within samples"):
+        with_variants(records(), nothing)
 
 
 def test_a_vcf_file_without_samples(tmp_path):

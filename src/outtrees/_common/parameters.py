@@ -93,6 +93,8 @@ def check_params(estimator: Any) -> None:
     Unlike scikit-learn, True is not accepted for 1 where a number is asked for.
     """
     for name, value in estimator.get_params(deep=False).items():
+        if name not in estimator._parameter_constraints:  # of a class that extends an estimator
+            continue
         constraints = [
             part
             for constraint in estimator._parameter_constraints[name]
@@ -127,7 +129,9 @@ class Parameters:
         dict
             Name → value.
         """
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        known = inspect.signature(type(self)).parameters.items()
+        return {name: getattr(self, name) for name, one in known if one.kind not in several}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; return the estimator.

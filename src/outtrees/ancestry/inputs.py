@@ -69,6 +69,11 @@ def read_table(
         )
     if records.samples is None:
         records = by_host(records, host)
+    elif host is not None and not records.samples.several:
+        raise RecordsError(
+            "these records have variants of samples already; join the samples of a host by "
+            "by_host before with_variants"
+        )
     records = with_variants(records, variants)
     return as_evidence(records, (self.until, self.censored))
 

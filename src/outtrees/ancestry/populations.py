@@ -365,11 +365,16 @@ def digest_of(records: Records) -> str:
         digest.update(len(raw).to_bytes(8, "little") + raw)
 
     add((records.ids, sorted(records.known_parents.items()), records.group_names))
-    for column in records.columns:
+    samples = records.samples
+    below = () if samples is None else samples.table.columns
+    for column in (*records.columns, *below):
         add((column.name, column.kind, column.levels, column.text, column.calendar))
         add((column.values.shape, column.values.dtype.str))
         add(np.ascontiguousarray(column.values).tobytes())
         add(b"" if column.uncertainty is None else np.asarray(column.uncertainty).tobytes())
+    if samples is not None:
+        add((samples.table.ids, samples.host.tolist(), samples.at.tolist()))
+        add(np.asarray(samples.shares, dtype=np.float64).tobytes())
     assert records.groups is not None  # asked by `Populations`
     add(np.asarray(records.groups, dtype="<i8").tobytes())
     return digest.hexdigest()

@@ -13,7 +13,7 @@ from outtrees._common.text import counted, first_ten, quoted
 from outtrees.errors import Option, RecordsError
 from outtrees.records.column import MISSING, Array, Column
 from outtrees.records.contacts import _places, _require
-from outtrees.records.files import MAX_BYTES, read_source
+from outtrees.records.files import MAX_BYTES, Source, read_source
 from outtrees.records.reading import read_text
 from outtrees.records.sequences import DNA
 from outtrees.records.table import Table, table_of
@@ -132,6 +132,14 @@ def by_host(records: Records, name: str | None) -> Records:
         )
     place = {host: i for i, host in enumerate(dict.fromkeys(cells))}
     host = np.array([place[cell] for cell in cells])
+    if records.groups is not None:
+        pairs = np.unique(np.column_stack([host, records.groups]), axis=0)[:, 0]
+        for h in pairs[1:][pairs[1:] == pairs[:-1]][:1].tolist():
+            raise RecordsError(
+                f"the samples of host {quoted(list(place)[h])} must be in one group; they are in "
+                "several. Give hosts of different groups different names",
+                column=name,
+            )
     read = ~next(c for c in kept if c.kind == "sequence").missing
     days = next(c for c in kept if c.kind == "date").values[:, 0]
     order = np.lexsort((np.arange(len(host)), days, host))  # unknown dates last
@@ -201,32 +209,31 @@ def read_variants(
     if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__"):
         file = read_source(source, max_bytes, spreadsheets=True)
         if file.extension == ".vcf" or file.data.startswith(b"##fileformat=VCF"):
-            lines = file.text(encoding).splitlines()
-            starts = [i for i, line in enumerate(lines) if line.startswith("#CHROM")]
-            if not starts:
-                raise RecordsError(f"{file.name} must have a line that begins with #CHROM; add it")
-            at = range(starts[0] + 1, len(lines))
-            at_lines = [i for i in at if lines[i].strip()]
-            rows = [lines[i].split("\t") for i in at_lines]
-            header = lines[starts[0]].split("\t")
-            return _of_vcf(table_of(header, rows, [i + 1 for i in at_lines], file), header, rows)
+            return _of_vcf(*_rows_of_vcf(file, file.text(encoding).splitlines()))
     table = read_text(source, encoding=encoding, quotes=quotes, max_bytes=max_bytes)
     table = table.known(set(missing))
     place = _places(table, _VARIANTS)
     _require(table, place, tuple(_VARIANTS), "variants")
     samples, positions, bases, shares = (table.cells[place[name]] for name in _VARIANTS)
     found = VariantList(table.title, [], [], [], [], [])
+    listed: set[tuple[str, int, str]] = set()
     for row, cells in enumerate(zip(samples, positions, bases, shares, strict=True)):
         sample, position, base, share = cells
         if not all(cells):
             raise table.error(row, None, "a variant needs all of its four cells; fill in the rest")
-        if base.upper() not in DNA:
+        if base.upper() not in tuple(DNA):
             raise table.error(
                 row, None, f"base must be A, C, G or T; got {quoted(base)}. Leave the row out"
             )
         frequency = _number(table, row, share)
+        site = _site(table, row, position)
+        if (sample, site, base.upper()) in listed:
+            raise table.error(
+                row, None, "this sample, position and base have a row already; keep one of them"
+            )
+        listed.add((sample, site, base.upper()))
         found.samples.append(sample)
-        found.sites.append(_site(table, row, position))
+        found.sites.append(site)
         found.bases.append(base.upper())
         found.frequencies.append(frequency)
         found.references.append("")
@@ -251,6 +258,24 @@ def _number(table: Table, row: int, cell: str) -> float:
     return share
 
 
+def _rows_of_vcf(file: Source, lines: list[str]) -> tuple[Table, list[str], list[list[str]]]:
+    """Return the table of a VCF file, its header and its rows, which have as many fields."""
+    starts = [i for i, line in enumerate(lines) if line.startswith("#CHROM")]
+    if not starts:
+        raise RecordsError(f"{file.name} must have a line that begins with #CHROM; add it")
+    at_lines = [i for i in range(starts[0] + 1, len(lines)) if lines[i].strip()]
+    rows = [lines[i].split("\t") for i in at_lines]
+    header = lines[starts[0]].split("\t")
+    for row, i in zip(rows, at_lines, strict=True):
+        if len(row) != len(header):
+            raise RecordsError(
+                f"{file.name} line {i + 1}: {len(row)} fields, header has {len(header)};"
+                " correct it",
+                file=file.name,
+            )
+    return table_of(header, rows, [i + 1 for i in at_lines], file), header, rows
+
+
 def _of_vcf(table: Table, header: list[str], rows: list[list[str]]) -> VariantList:
     if len(header) < 10:
         raise RecordsError(
@@ -260,38 +285,42 @@ def _of_vcf(table: Table, header: list[str], rows: list[list[str]]) -> VariantLi
         )
     found = VariantList(table.title, [], [], [], [], [])
     seen = False
+    counted_at: set[tuple[str, int]] = set()
     for i, row in enumerate(rows):
-        if len(row) != len(header):
-            raise table.error(i, None, f"{len(row)} fields, header has {len(header)}; correct it")
-        _, position, _, reference, others, *_ = row
-        bases, fields = others.upper().split(","), row[8].split(":")
-        which = next((name for name in ("AF", "AD") if name in fields), None)
-        seen |= which is not None
-        # Insertions and deletions have longer texts.
-        if which is None or reference.upper() not in tuple(DNA):
+        chromosome, position, _, reference, others, *_ = row
+        if chromosome != rows[0][0]:
+            raise table.error(
+                i,
+                None,
+                f"variants must be of one sequence; got {quoted(rows[0][0])} and "
+                f"{quoted(chromosome)}. Give the rows of one of them",
+            )
+        fields = row[8].split(":")
+        seen |= not {"AF", "AD"}.isdisjoint(fields)
+        # Insertions and deletions have longer texts; "." is a site without variants.
+        if others == "." or reference.upper() not in tuple(DNA):
             continue
         site = _site(table, i, position)
         for sample, cell in zip(header[9:], row[9:], strict=True):
             parts = dict(zip(fields, cell.split(":"), strict=False))
-            texts = parts.get(which, ".").split(",")
-            if "." in texts:
+            known = [name for name in ("AF", "AD") if set(parts.get(name, ".")) - set(".,")]
+            if not known:
                 continue
-            if which == "AD":
-                counts = [_count(table, i, text) for text in texts]
-                texts = [str(n / max(sum(counts), 1)) for n in counts[1:]]
-            if len(texts) != len(bases):
+            if known[0] == "AD" and (sample, site) in counted_at:
                 raise table.error(
                     i,
                     None,
-                    f"{which} of {quoted(sample)} must have one number for each base (AD also for "
-                    f"the reference); got {quoted(cell)}. Correct it",
+                    "AD of a position must be in one row, since reads are counted together; got "
+                    "several. Join them (bcftools norm -m +)",
                 )
-            for base, text in zip(bases, texts, strict=True):
+            counted_at.add((sample, site))
+            shares = _shares(table, i, sample, known[0], parts[known[0]], others.count(",") + 1)
+            for base, share in zip(others.upper().split(","), shares, strict=True):
                 if base in tuple(DNA):
                     found.samples.append(sample.strip())
                     found.sites.append(site)
                     found.bases.append(base)
-                    found.frequencies.append(_number(table, i, text))
+                    found.frequencies.append(share)
                     found.references.append(reference.upper())
     if not seen:
         raise RecordsError(
@@ -300,6 +329,23 @@ def _of_vcf(table: Table, header: list[str], rows: list[list[str]]) -> VariantLi
             file=table.file,
         )
     return found
+
+
+def _shares(table: Table, row: int, sample: str, name: str, cell: str, n: int) -> list[float]:
+    """Return the frequencies of n bases from a cell of AF or AD."""
+    # Merged files have "." for bases that a sample's own file did not list.
+    texts = ["0" if text == "." else text for text in cell.split(",")]
+    if name == "AD":
+        counts = [_count(table, row, text) for text in texts]
+        texts = [str(count / max(sum(counts), 1)) for count in counts[1:]]
+    if len(texts) != n:
+        raise table.error(
+            row,
+            None,
+            f"{name} of {quoted(sample)} must have one number for each base (AD also for the "
+            f"reference); got {quoted(cell)}. Correct it",
+        )
+    return [_number(table, row, text) for text in texts]
 
 
 def _count(table: Table, row: int, cell: str) -> int:
@@ -334,12 +380,16 @@ def with_variants(records: Records, variants: VariantList | None) -> Records:
             Option("sequences"),
             " too",
         )
+    if not variants.samples:
+        raise RecordsError(
+            f"{title} must have single bases that differ within samples; got none. Leave it out"
+        )
     place = {name: row for row, name in enumerate(samples.table.ids)}
     unknown = sorted(set(variants.samples) - set(place))
     if len(unknown) == len(set(variants.samples)):
         raise RecordsError(
             f"{title}: samples must have the names of the table ({first_ten(list(place))}); got "
-            f"{first_ten(unknown) if unknown else 'no variants'}. Rename them"
+            f"{first_ten(unknown)}. Rename them"
         )
     at, shares = [], []
     for (row, site), (share, reference) in sorted(_by_site(variants, place).items()):
